@@ -1,4 +1,4 @@
-"""An evaluation on the terminal: figures, decisions, confused labels; no case text."""
+"""An evaluation on the terminal: figures, decisions, what was taken for what; no text of a case."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,9 @@ def print_evaluation(result: Evaluation) -> None:
     rows = [*headline, *figures.accuracy_rows(record["accuracy_at"])]
     _print_table(console, ("metric", "value", "95 % interval"), rows)
     if record["n"] < FEW:
-        console.print(f"[bold]{record['n']} cases are few[/]: the intervals are wide")
+        console.print(
+            f"[bold]{record['n']} cases are few[/]: the intervals say how little these figures hold"
+        )
     decisions = record["decisions"].items()
     parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
     console.print(f"decisions: {', '.join(parts)}")
@@ -47,8 +49,8 @@ def print_evaluation(result: Evaluation) -> None:
         share = found["entropy_share"]
         console.print(
             f"their answers: mean entropy {found['entropy_bits']:.2f} bits"
-            + ("" if share is None else f", {100 * share:.0f} % of the maximum")
-            + f"; in-class answers become less certain by {found['in_class_rise_bits']:.2f} bits"
+            + ("" if share is None else f", {100 * share:.0f} % of the most")
+            + f"; saying so costs in-class answers {found['in_class_rise_bits']:.2f} bits"
         )
     for field, groups in record["groups"].items():
         rows = []
@@ -61,16 +63,16 @@ def print_evaluation(result: Evaluation) -> None:
 
 
 def _print_errors(console: Console, result: Evaluation) -> None:
-    """Confused labels, and the wrong cases by id, without their texts."""
+    """What was taken for what, and which cases, by their ids: their texts are not shown here."""
     table, labels = result.confusion(), result.labels
     pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
     if not pairs:
-        console.print("every case was answered correctly")
+        console.print("no case was answered wrongly")
         return
-    console.print("confused labels:")
+    console.print("taken for another label:")
     for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:MOST_PAIRS]:
         console.print(f"  {n:4} of {int(table[i].sum())} {escape(labels[i])} → {escape(labels[j])}")
-    console.print("wrong answers, the most confident first:")
+    console.print("wrong cases, the surest first:")
     posterior = result.arrays["posterior"]
     for i in result.worst(MOST_WRONG):
         case, best = result.dataset.cases[i], int(posterior[i].argmax())
