@@ -142,7 +142,9 @@ def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: P
         here: f"--file {here}",
         tmp_path: "is a folder",
         "https://example.org/case": "fetches nothing",
-        **dict.fromkeys(("note.tx", "a/note.txt", "N(1).PDF", "x.jsonl", "x.parquet"), "looks like a file name"),
+        **dict.fromkeys(
+            ("note.tx", "a/note.txt", "N(1).PDF", "x.jsonl", "x.parquet"), "looks like a file name"
+        ),
     }.items():
         assert said in cli("classify", word, *ORAL).complaint
     for text in ("Zungengeschwür.", "ulcer/lump", "舌头溃疡三个月", "3.5cm", "e.g"):
