@@ -60,6 +60,7 @@ bench: setup ## speed, side by side with pyABC and the bare matrix product
 
 docs: $(VENV)/.full ## the documentation site in out/site; a dead link or a stale picture of the code fails it
 	$(VENV)/bin/python docs/tools/house.py --check
+	$(VENV)/bin/python docs/tools/figures.py --check
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python docs/check_links.py
 

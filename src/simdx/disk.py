@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and damage that shows.
+"""Atomic file writes, and seals that reveal damage.
 
 Whatever simdx writes under a name goes through here. The content is put into a scratch file beside the
 target, brought to the disk and renamed over it, so a reader sees the old file or the new one and a killed
@@ -50,7 +50,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o666) -> None:
-    """All of it or nothing."""
+    """Write the whole file or nothing."""
     with replacing(path, mode) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
@@ -104,12 +104,12 @@ def sweep(folder: Path, pattern: str) -> None:
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
     why = error.strerror or type(error).__name__
-    return CannotWrite(f"'{path}' cannot be written: {why}; what was there before is untouched")
+    return CannotWrite(f"'{path}' cannot be written: {why}; the previous file is unchanged")
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """One writer at a time in a folder, by a lock on the folder itself: no file of ours is left in it."""
+    """Allow one writer at a time in a folder, by locking the folder itself (no lock file)."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -127,7 +127,7 @@ def make_folder(folder: Path) -> None:
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """BadInput where no folder can be made or written: said before anything slow is done for it."""
+    """Raise BadInput if the folder cannot be made or written. Call it before slow work."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise BadInput(f"the folder '{folder}' cannot be made: '{there}' is a file")
@@ -208,7 +208,7 @@ def load_arrays(path: Path, key: bytes | None = None) -> dict[str, Float] | None
 
 
 def load_described(path: Path, key: bytes | None = None) -> tuple[dict[str, Float], str] | None:
-    """The same, with what was said about them."""
+    """`load_arrays` with the metadata."""
     try:
         arrays, stated = _mapped(path)
         seal, _, about = str(stated.get("seal")).partition("\n")
@@ -256,7 +256,7 @@ def _array_seal(arrays: Mapping[str, Float], key: bytes | None, about: str) -> s
 
 
 def arrays_hash(arrays: Mapping[str, Float]) -> str:
-    """Of names, types, shapes and every number."""
+    """Hash of names, types, shapes and every number."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         values = arrays[name]

@@ -1,4 +1,4 @@
-"""The one gate of what leaves this machine, and the only clients that go through it.
+"""The only way text leaves this machine: one permission check, and the only HTTP clients.
 
 An embedder or simulator says whether it is `remote`; one that does not say counts as remote. Each passes
 `admit` before it is sent anything, and the permission is an argument of the call (`--allow-remote`,
@@ -37,12 +37,12 @@ class Elsewhere(Exception):
 
 
 def is_remote(part: object) -> bool:
-    """Does what this embedder or simulator is given leave the machine? Yes, unless it says no."""
+    """True unless the embedder or simulator declares itself local."""
     return getattr(part, "remote", True) is not False
 
 
 def admit(part: T, allow_remote: bool) -> T:
-    """The embedder or simulator, where it may be used: a remote one only with permission."""
+    """Return the embedder or simulator if it may be used: a remote one needs permission."""
     if is_remote(part):
         check(str(getattr(part, "id", type(part).__name__)), allow_remote)
     return part
@@ -53,12 +53,12 @@ def check(remote: str, allow_remote: bool) -> None:
     if not allow_remote:
         raise NotAllowed(
             f"'{remote[:200]}' would send text to another machine: "
-            "add --allow-remote (allow_remote=True) to say that it may"
+            "add --allow-remote (allow_remote=True) to permit it"
         )
 
 
 def check_names(names: Iterable[str], allow_remote: bool) -> None:
-    """The same for simulators and parts of embedders by name, before one is loaded or anything is begun."""
+    """`check` for names of simulators and embedder parts, before anything is loaded."""
     for name in names:
         if name.startswith("openai:") and not is_loopback(split_name(name)[1]):
             check(name, allow_remote)
@@ -78,13 +78,13 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _host(url: str) -> str | None:
-    """The host of a plainly spelt address; None for one that two parsers might read in two ways."""
+    """The host of an unambiguous address; None where two parsers might disagree."""
     found = _ADDRESS.fullmatch(url)
     return None if found is None else found["host"].lower()
 
 
 def is_loopback(url: str) -> bool:
-    """True where what is sent to this URL stays on this machine. No other name than localhost is believed."""
+    """True if this URL is on this machine. `localhost` is the only host name accepted."""
     host = (_host(url) or "").strip("[]")
     return host == "localhost" or _is_loopback_address(host)
 
@@ -159,7 +159,7 @@ def _local_transport() -> Any:
     import httpx2
 
     class LocalTransport(httpx2.HTTPTransport):
-        """Connections to this machine alone, whatever a name is made to stand for."""
+        """Connects to this machine only, even if a host name is re-pointed."""
 
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             request.extensions = {**request.extensions, "trace": _look_at_peer}
@@ -169,7 +169,7 @@ def _local_transport() -> Any:
 
 
 def _look_at_peer(event: str, info: dict[str, Any]) -> None:
-    """Called by the transport at each step; a new connection is looked at before anything is written."""
+    """Called by the transport at each step: check a new connection's peer before writing to it."""
     if event != "connection.connect_tcp.complete":
         return
     stream = info["return_value"]

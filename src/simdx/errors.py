@@ -27,7 +27,7 @@ class SimdxError(Exception):
 
 
 class BadInput(SimdxError):
-    """The request cannot be answered as it was put."""
+    """The user gave wrong input."""
 
     exit_code = 2
 
@@ -47,13 +47,13 @@ class NotAllowed(BadInput):
 
 
 class RunFailed(SimdxError):
-    """The request was fine; carrying it out was not possible."""
+    """The input was fine, but the run failed."""
 
     exit_code = 1
 
 
 def place_of(problem: BaseException) -> str:
-    """The kind of an unforeseen error and the line it came from: its message may quote a case."""
+    """Type and line of an unexpected error, without its message, which may quote a case."""
     trace, where = problem.__traceback__, ""
     while trace is not None:
         where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

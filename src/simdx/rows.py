@@ -1,4 +1,4 @@
-"""Rows of JSONL, CSV and Parquet files, each with the number it is known by in an error.
+"""Read rows of JSONL, CSV and Parquet files, each with its line number for error messages.
 
 Nothing here shows a row's contents in a message: a row is named by file and line, for it may hold a patient.
 """

@@ -45,6 +45,7 @@ BANDWIDTHS = (0.03, 0.05, 0.07, 0.1, 0.15)  # of the kernel: does the shipped on
 LABELLED = (12, 20, 50, 100)
 DRAWS = 5
 RESAMPLES = 1_000
+CAUGHT = 0.5  # a case counts as rejected from this probability of none of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class LabelledPanel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """A panel's answers before any shared constant has a part in them."""
+    """A panel's answers before any shared constant is applied."""
 
     name: str
     cases: HeldOutScores
@@ -188,6 +189,8 @@ def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any
             "auroc": {"value": ood_auroc(inside, outside).value, "low": float(low), "high": float(high)},
             "mean_inside": float(inside.mean()),
             "mean_outside": float(outside.mean()),
+            "caught": float((outside >= CAUGHT).mean()),
+            "wrongly_rejected": float((inside >= CAUGHT).mean()),
         }
     return row
 

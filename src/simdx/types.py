@@ -73,7 +73,7 @@ class Panel:
 
     @property
     def is_clinical(self) -> bool:
-        """Is it about illness? Words for clinicians are out of place where it is not."""
+        """True if the panel is about illness; other panels get no clinical wording."""
         return self.register != "general"
 
     @property
@@ -151,7 +151,7 @@ class Bank:
         return content_hash(*parts) if len(parts) > 1 else self.hash
 
     def subset(self, rows: Sequence[int] | Int, name: str | None = None) -> Bank:
-        """These texts alone, with the whole background."""
+        """Only these texts, with the whole background."""
         kept = np.asarray(rows, dtype=np.int64)
         return replace(
             self,
@@ -181,7 +181,7 @@ class EmbeddedBank:
         return np.bincount(self.label_index, minlength=self.n_labels)
 
     def subset(self, rows: Int) -> EmbeddedBank:
-        """These rows alone, with the whole background."""
+        """Only these rows, with the whole background."""
         return replace(self, vectors=self.vectors[rows], label_index=self.label_index[rows])
 
 
@@ -255,7 +255,7 @@ def entropy_bits(p: Float, axis: int = -1) -> Float:
 
 
 def plain(text: str) -> str:
-    """What makes two texts the same one: their words, whatever the case, spaces and punctuation."""
+    """The words of a text without case, spacing and punctuation: equal for equal texts."""
     return " ".join(_WORDS.findall(text.casefold()))
 
 

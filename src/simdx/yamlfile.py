@@ -1,4 +1,4 @@
-"""YAML files of a user's own, read as plain data: the one door for panels, policies and rules.
+"""Read users' YAML files as plain data: panels, policies and rules.
 
 A file is refused, in one line, when it is too large or nested too deep, is not UTF-8, is no YAML, uses
 aliases (which nothing here needs, and which can expand without end) or holds half a character that could not
@@ -15,7 +15,7 @@ from simdx.types import is_writable
 
 MAX_BYTES = 1_000_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same language, ten times as fast
-# Every token of a deep nest costs the library a look at all levels above it: minutes for 50,000 brackets.
+# The library's time grows with depth for every token: 50,000 brackets take minutes.
 DEEPEST = 50
 _OPENING = (
     yaml.BlockMappingStartToken,

@@ -143,8 +143,10 @@ def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: P
     for word, said in {
         here: f"--file {here}",
         tmp_path: "is a folder",
-        "https://example.org/case": "nothing is fetched",
-        **dict.fromkeys(("note.tx", "a/note.txt", "N(1).PDF", "x.jsonl", "x.parquet"), "name of a file"),
+        "https://example.org/case": "fetches nothing",
+        **dict.fromkeys(
+            ("note.tx", "a/note.txt", "N(1).PDF", "x.jsonl", "x.parquet"), "looks like a file name"
+        ),
     }.items():
         assert said in cli("classify", word, *ORAL).complaint
     for text in ("Zungengeschwür.", "ulcer/lump", "舌头溃疡三个月", "3.5cm", "e.g"):
@@ -235,7 +237,7 @@ def test_several_panels_are_independent_questions(cli: Cli, tmp_path: Path) -> N
     refused = {
         ("--prior", "pear=.1"): "none of these panels",
         ("--panel", "oral-lesions"): "named twice",
-        ("--bank", "x"): "--bank belongs to one panel",
+        ("--bank", "x"): "--bank applies to one panel",
     }
     for more, complaint in refused.items():
         assert complaint in cli("classify", CASE, *panels, *more).complaint

@@ -95,7 +95,7 @@ def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
     assert "finds bank 'bank' damaged" in damaged.err
     assert len(cli("bank", "show", out).err.splitlines()) == 1
     assert "finds it damaged" in cli("bank", "show", out, "--map", tmp_path / "m.svg").complaint
-    assert "does not hold" in cli("classify", "text", "--panel", "oral-lesions", "--bank", out).complaint
+    assert "is damaged" in cli("classify", "text", "--panel", "oral-lesions", "--bank", out).complaint
 
 
 def test_a_bare_command_shows_its_help_in_lines(cli: Cli) -> None:

@@ -101,7 +101,7 @@ EHR, PUBLIC = "https://ehr.example", ("--public-url", "https://simdx.example")
         ((*SERVE, "--cds-client", EHR), "--cds-client is ISSUER=KEYS"),
         ((*SERVE, "--cds-client", f"{EHR}=k.json"), "--cds-client needs --public-url"),
         ((*SERVE, "--cds-client", "ehr=k.json", *PUBLIC), "the issuer is a URI"),
-        ((*SERVE, "--cds-client-panel", f"{EHR}=oral-lesions"), "that no --cds-client does"),
+        ((*SERVE, "--cds-client-panel", f"{EHR}=oral-lesions"), "without a --cds-client"),
         ((*SERVE, "--cds-client", f"{EHR}=none.json", *PUBLIC), "none.json cannot be read"),
         (("serve", "--panel", "@/mine.yaml", "--port", "0"), "--panel @/mine.yaml=BANK"),
     ],

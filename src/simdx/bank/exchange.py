@@ -27,7 +27,7 @@ def export_bank(folder: Path, to: Path) -> int:
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
     for problem in files.problems_of(folder):
-        raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
+        raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
     if to.suffix not in (".jsonl", ".parquet"):
         raise BadInput(f"'{to.name}' ends neither in .jsonl nor in .parquet")
     if to.exists():

@@ -120,7 +120,7 @@ def _read_folder(folder: Path, panel: Panel) -> Bank:
             f"'{panel.name}': use its own panel"
         )
     for problem in problems_of(folder):
-        raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
+        raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
     others = BACKGROUND_FILE in manifest["files"]
     background = background_texts(folder / BACKGROUND_FILE, panel) if others else ()
     bank = assemble(panel, _labelled_rows(folder / BANK_FILE, panel), background, folder.name)

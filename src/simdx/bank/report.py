@@ -161,7 +161,7 @@ class BuildEstimate:
         basis = "measured on earlier answers" if self.measured else "assumed"
         cost = f", cost about {self.cost:.2f}" if self.cost is not None else ""
         return (
-            f"{self.usable} of {self.wanted} are there; at least {self.requests_at_least} requests, "
+            f"{self.usable} of {self.wanted} done; at least {self.requests_at_least} requests, "
             f"about {self.requests_expected} with {self.usable_share:.0%} of the texts usable ({basis}); "
             f"about {self.prompt_tokens} prompt and {self.completion_tokens} generated tokens{cost}"
         ).replace("; at least 0 requests, about 0", "; nothing is missing")

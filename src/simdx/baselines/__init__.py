@@ -1,4 +1,4 @@
-"""What people do today, beside the simulators: every baseline has the shape of a method.
+"""Baselines to compare with: each has the same interface as a method.
 
 Over a bank: `centroid`, `tfidf`, `zero-shot`, `bank-logistic`. Asking a language model about the case
 itself: `logits`, `elicited`, `ensemble`, `fidelity`. With labelled cases: `supervised` (a ceiling, not a

@@ -1,4 +1,4 @@
-"""The one machine behind the four baselines that ask a language model about the case itself.
+"""Shared code of the four baselines that ask a language model about the case.
 
 A baseline turns a case into questions and a completion into scores per label; this asks, reads, keeps and
 counts. A case's answer is the mean of its readable replies. Replies that cannot be read are counted by
@@ -132,7 +132,7 @@ class Asking(Fitted):
         return Inferred(posterior, None, {"simulator": self.simulator.id, **interview.report(), **more})
 
     def ask(self, observations: Observations, progress: Progress | None = None) -> Interview:
-        """Ask whatever the store does not hold yet."""
+        """Ask every question whose reply is not stored yet."""
         asked = [self.questions(t, k) for t, k in zip(observations.texts, observations.keys, strict=True)]
         keys = [[self._key(question) for question in questions] for questions in asked]
         replies: list[list[Reply | None]] = [[self.store.get(key) for key in row] for row in keys]
@@ -155,7 +155,7 @@ class Asking(Fitted):
             done += 1
             tell(done, total)
         if in_a_row and not answered and not stored:
-            # Nobody said anything: the prior would pass for an answer.
+            # No reply at all: the prior must not pass for an answer.
             raise RunFailed(f"none of {in_a_row} requests was answered, the last with: {completion.error}")
         whole = tuple(tuple(reply or Reply(None, "not asked") for reply in row) for row in replies)
         return Interview(whole, len(self.panel.names), stored)

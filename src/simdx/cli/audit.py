@@ -92,10 +92,14 @@ def verify(
             }
         )  # fmt: skip
     if not verdict.ok:
-        raise RunFailed(f"the audit log does not hold: {verdict.problem}")
+        raise RunFailed(f"the audit log failed verification: {verdict.problem}")
     if not json:
-        seen = f"{verdict.checkpoints} checkpoints agree" if verdict.checkpoints else "no checkpoint was seen"
-        write_line(f"{verdict.records} records hold; {seen}; head {verdict.head}")
+        seen = (
+            f"{verdict.checkpoints} checkpoints agree"
+            if verdict.checkpoints
+            else "no checkpoint file was found"
+        )
+        write_line(f"{verdict.records} records verified; {seen}; head {verdict.head}")
 
 
 def _key_file() -> Path:

@@ -98,7 +98,7 @@ def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path
     given = {"--bank": chosen.bank, "--network": chosen.network, "--real": chosen.real, "--policy": policy}
     for option, value in given.items():
         if value is not None and len(names) > 1:
-            raise BadInput(f"{option} belongs to one panel: ask the others apart")
+            raise BadInput(f"{option} applies to one panel: ask about the others separately")
     return names
 
 
@@ -130,9 +130,9 @@ def _no_case(text: str) -> str | None:
     if os.path.isdir(text):
         return "is a folder: --file takes a file with the text of one case"
     if _ADDRESS.fullmatch(text):
-        return "is an address, and nothing is fetched: give the text of the case"
+        return "is a web address, and simdx fetches nothing: give the text of the case"
     if _FILE_NAME.fullmatch(text):
-        return "looks like the name of a file, and there is none: give the text of the case, or --file F"
+        return "looks like a file name, but there is no such file: give the text of the case, or --file F"
     return None
 
 

@@ -27,7 +27,7 @@ def program(args: Sequence[str] = ()) -> typer.Typer:
     """The command line with the verb that the arguments name; with all verbs where they name none."""
     app = typer.Typer(
         name="simdx",
-        help="Posteriors over a closed panel of diagnoses, from simulations by a language model.",
+        help="Sort a text into your labels or none of these, with calibrated probabilities.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         add_completion=False,

@@ -172,7 +172,7 @@ class PriorOptions:
         from simdx.abc.prior import Prior
 
         if self.prior_counts and (self.prior or self.odds):
-            raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
+            raise BadInput("--prior-counts cannot be combined with --prior or --odds")
         probabilities = parse_assignments(self.prior, "--prior")
         if self.prior_counts:
             whole = Prior.from_counts(labels, parse_assignments(self.prior_counts, "--prior-counts"))
@@ -192,7 +192,7 @@ class PriorOptions:
                 parse_assignments(items, f"--{option.replace('_', '-')}")
             for item in items:
                 if not any(_is_about(item, labels) for labels in panels):
-                    raise BadInput(f"'{item[:80]}' names a label of none of these panels")
+                    raise BadInput(f"'{item[:80]}' is a label of none of these panels")
         own = [
             {o: [i for i in items if _is_about(i, names)] for o, items in said.items()} for names in panels
         ]
@@ -245,6 +245,6 @@ class CaseColumns(ColumnOptions):
 def check_target(path: Path | None, option: str) -> None:
     """Refuse, before anything slow is done, a file that could not be written where the option says."""
     if path is not None and not path.parent.is_dir():
-        raise BadInput(f"the folder of {option} does not exist: {path.parent}")
+        raise BadInput(f"the folder for {option} does not exist: {path.parent}")
     if path is not None and path.is_dir():
         raise BadInput(f"{option} names a folder, {path}: give the name of a file in it")

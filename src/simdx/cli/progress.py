@@ -117,7 +117,7 @@ def say_model(method: str, engine: str, simulator: str | None, cost: str | None 
 
         model = f"{DEFAULT} (--simulator NAME takes another model)"
     if live:
-        note(f"asking {model} anew for every case; --budget N sets how many simulations at most")
+        note(f"{model} simulates anew for every case; --budget N limits the simulations")
     elif simulator is None:
         note(f"asking {model}")
 

@@ -41,7 +41,7 @@ def read(
     reading = read_text(case)
     english = is_english(case)
     if not english:
-        note("warning: the text does not read as English, the one language that is covered")
+        note("warning: the text does not look like English, the only language covered")
     if json:
         print_json({"english": english, "spans": [asdict(span) for span in reading.spans]})
     else:

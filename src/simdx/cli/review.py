@@ -35,7 +35,7 @@ def make(
     if revise is not None:
         only = [row["id"] for row in summarise(open_review(revise)).revise]
         if not only:
-            raise BadInput(f"the review in {revise} asks for no case to be revised")
+            raise BadInput(f"no case of the review in {revise} needs a revision")
     sheet = make_review(
         data, out, reviewers=reviewer or ["reviewer-1"], seed=seed, sample=sample, only=only,
         show_label=show_label, columns=layout.columns,

@@ -86,7 +86,7 @@ def serve(
     panels = [_issuer_and(item, "--cds-client-panel", "PANEL") for item in cds_client_panel or ()]
     clients = [_issuer_and(item, "--cds-client", "KEYS") for item in cds_client or ()]
     if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
-        raise BadInput("--cds-client-panel names an issuer that no --cds-client does")
+        raise BadInput("--cds-client-panel names an issuer without a --cds-client")
     chosen["cds_clients"] = tuple(
         CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
         for issuer, keys in clients

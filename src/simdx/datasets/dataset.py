@@ -76,7 +76,7 @@ class Benchmark:
 
 # --------------------------------------------------------------------------- options of a case
 #
-# Questions that bring their own options: the labels of the panel among which one case is to be told.
+# Questions with their own options: the labels that one case may have.
 
 
 def options_of(case: Case, field: str) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _wrong_labels(file: str, wrong: Mapping[int, str], column: str, labels: Sequ
 
 
 def _no_column(where: str, role: str, wanted: str, row: Mapping[str, Any]) -> str:
-    """The columns that are there are named: most often one of them is the one that was meant."""
+    """The error for a missing column; it names the columns that exist."""
     # In a file without a header the first case stands where the names should: only what looks like a name is.
     names = [str(name) for name in row if len(str(name)) <= 30 and len(str(name).split()) <= 2]
     if len(names) < len(row) or not row:

@@ -103,7 +103,7 @@ def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
 def embed_halved(
     texts: Sequence[str], width: int, fits: Callable[[str], bool], encode: Callable[[list[str]], Float]
 ) -> Float:
-    """Sums of unit vectors of a text's pieces, for an encoder that would silently drop what does not fit."""
+    """Sums of unit vectors of a text's pieces, for encoders that silently truncate long texts."""
     pieces = [_halved(text, fits) for text in texts]
     owner = np.repeat(np.arange(len(texts)), [len(of_text) for of_text in pieces])
     out = np.zeros((len(texts), width), dtype=np.float32)

@@ -68,7 +68,7 @@ class MiniLMEmbedder:
         return out / np.linalg.norm(out, axis=1, keepdims=True)
 
     def _forward(self, tokens: list[list[int]]) -> Float:
-        """(texts, WIDTH) means over the last layer. Texts stand one after another: nothing is padded."""
+        """(texts, WIDTH) means over the last layer. Texts are concatenated, not padded."""
         w, ends = self._weights, np.cumsum([0, *map(len, tokens)])
         texts = [slice(start, end) for start, end in pairwise(ends)]
         place = np.concatenate([np.arange(len(ids)) for ids in tokens])
@@ -98,7 +98,7 @@ class MiniLMEmbedder:
 
 
 def _attended(query: Float, key: Float, value: Float) -> Float:
-    """(tokens, WIDTH) what the tokens of one text hear of each other, from (HEADS, tokens, .) of each."""
+    """(tokens, WIDTH) self-attention within one text, from (HEADS, tokens, .) of each."""
     heard = query @ key.swapaxes(1, 2)
     heard *= np.float32(1 / np.sqrt(WIDTH // HEADS))
     heard -= heard.max(axis=-1, keepdims=True)

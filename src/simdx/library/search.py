@@ -1,4 +1,4 @@
-"""Finding conditions: by name, alias, ICD-10 code or meaning; and which of them labels stand for."""
+"""Find conditions by name, alias, ICD-10 code or meaning, and those that a label means."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def ece(p: Float, y: Int) -> float:
 
 
 def top_label_ece(confidence: Float, correct: Float) -> float:
-    """The same of confidences that belong to no whole posterior, such as those of an isotonic regression."""
+    """`ece` of bare confidences without a posterior, as an isotonic regression gives."""
     return _gap(_binned(confidence, correct))
 
 

@@ -1,4 +1,4 @@
-"""Of whatever is one number a case: means with bootstrap intervals, medians with quartiles."""
+"""Means with bootstrap intervals and medians with quartiles, for one number per case."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Figures:
         return {**self.values, "ci": self.ci, "undefined": self.undefined}
 
     def and_one(self, name: str, value: float, interval: Interval) -> Figures:
-        """With one more figure, NaN meaning that it is undefined."""
+        """A copy with one more figure; NaN means undefined."""
         undefined = {**self.undefined, name: interval.reason} if interval.reason else self.undefined
         known = {**self.values, name: None if np.isnan(value) else value}
         return Figures(known, {**self.ci, name: interval.as_list()}, undefined)
 
     def because(self, name: str, reason: str) -> Figures:
-        """With another reason why a figure is undefined."""
+        """A copy with another reason why a figure is undefined."""
         return replace(self, undefined={**self.undefined, name: reason})
 
 

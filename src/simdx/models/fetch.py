@@ -25,7 +25,7 @@ _RANDOM = 8  # characters `tempfile` adds to a prefix
 
 
 def _on_stderr(line: str) -> None:
-    """A gigabyte is not fetched in silence, whoever asked for it."""
+    """Report downloads on stderr: they may take minutes."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -57,7 +57,7 @@ def hub_answers() -> bool:
 
 
 def may_ask(name: str, allow_remote: bool) -> bool:
-    """Whether the hub is to be asked for a model of this name, which is no folder; said before it is.
+    """True if the hub may be asked for this model name; announces it first.
 
     What the hub's own cache holds is taken from there. Anything else leaves this machine as a name, so it
     needs permission and a network: a panel file may name a model and cannot allow that.
@@ -74,7 +74,7 @@ def may_ask(name: str, allow_remote: bool) -> bool:
     if not allow_remote:
         raise NotAllowed(
             f"model '{name[:80]}' is not here, and the Hugging Face hub would be asked for it: add "
-            "--allow-remote (allow_remote=True) to say that it may"
+            "--allow-remote (allow_remote=True) to permit it"
         )
     if not hub_answers():
         raise BadInput(f"model '{name[:80]}' is not here, and {NO_HUB}")

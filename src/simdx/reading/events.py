@@ -93,7 +93,7 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 def tells(sentence: str) -> bool:
-    """Whether a sentence may say something else than what is present."""
+    """True if a sentence may contain anything but present findings."""
     return (
         not _TELLING.isdisjoint(sentence.replace(",", " ").split())
         or ":" in sentence

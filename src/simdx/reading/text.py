@@ -62,7 +62,7 @@ class Reading:
         out.append(Span(start, start + len(said), said, meant, section, trigger))
 
     def assertion(self, start: int, end: int) -> str:
-        """Of a finding at a place of the text: the strongest that any part of it has."""
+        """The assertion of a finding at this place: the strongest of its parts."""
         over = (mark.assertion for mark in self.marks if mark.start < end and mark.end > start)
         return ASSERTIONS[max(over, default=PRESENT)]
 

@@ -1,4 +1,4 @@
-"""Rows of figures with their intervals, in words that terminal and page share."""
+"""Rows of figures with intervals, shared by terminal and page."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -28,7 +28,7 @@ _PACKAGES = ("numpy", "scipy", "wordllama", "xllamacpp", "sentence-transformers"
 
 
 def identity(settings: Mapping[str, Any], hashes: Mapping[str, Any]) -> str:
-    """Of a result: what was chosen, the content of what was read, and the number of the recipe."""
+    """Identity of a result: its settings, the content of its inputs, and the recipe's number."""
     parts = (json.dumps(part, sort_keys=True, ensure_ascii=False) for part in (settings, hashes))
     return content_hash("result", f"recipe {recipe_of(settings.get('method'))}", *parts)
 
@@ -63,7 +63,7 @@ class Record:
 
     @classmethod
     def from_json(cls, data: Any, name: str) -> Record | None:
-        """None for what is no record, or not as it was written. Earlier ones know neither name nor seal."""
+        """None if it is not a record or was changed. Early records have neither name nor seal."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("status") not in STATUSES:
             return None
         if "seal" in data and not seal_holds(data):

@@ -1,4 +1,4 @@
-"""`run(spec, data) -> record`: the one way in which a result comes to be."""
+"""`run(spec, data) -> record`: every result is made here."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from simdx.runs.store import Store
 
 
 class NotRun(Exception):
-    """Raised by a measure that cannot be had here, with the reason in one sentence; no failure."""
+    """Raised by a measure that cannot run here, with the reason in one sentence. Not a failure."""
 
 
 class Data(Protocol):
@@ -47,10 +47,10 @@ class Spec(Generic[D_contra]):
 
 
 def run(spec: Spec[Any], data: Data, store: Store, *, fresh: bool = False) -> Record:
-    """The record that stands, else a new one, written. Whatever goes wrong is raised."""
+    """Return the valid record, or measure and write a new one. Errors are raised."""
     if not fresh and (known := store.standing(spec.name, spec.identity(data))) is not None:
         return known
-    # Durations by a clock that no one sets; the date of the start by the one people read.
+    # Durations use the monotonic clock, the start date the wall clock.
     started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     error, status, result = None, "done", Result({})
     try:
@@ -67,7 +67,7 @@ def run(spec: Spec[Any], data: Data, store: Store, *, fresh: bool = False) -> Re
 
 
 def fail(spec: Spec[Any], problem: Exception, store: Store) -> Record:
-    """A failure is a result of its own and must not end the others: the record that says so, written."""
+    """Write and return a record of a failure, so that it does not end the other runs."""
     # The message of an unforeseen error may quote what was being processed: only our own are repeated.
     reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {place_of(problem)}"
     record = Record(spec.name, "failed", spec.settings, spec.experiment, reason, versions=versions())

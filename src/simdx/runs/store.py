@@ -42,7 +42,7 @@ class Store:
         return None if self.folder is None else self.folder / (place or self.place) / f"{name}.json"
 
     def read(self, name: str, place: str | None = None) -> Record | None:
-        """A record, or None where there is none that can be read, or it is not as it was written."""
+        """The record, or None if it is missing, unreadable or changed."""
         path = self.path(name, place)
         try:
             return None if path is None else Record.from_json(json.loads(path.read_bytes()), name)
@@ -62,7 +62,7 @@ class Store:
         return self._where(name, identity) is not None
 
     def standing(self, name: str, identity: str) -> Record | None:
-        """The result made from these very inputs; one that was set aside stands again."""
+        """The result made from exactly these inputs, restored if it was set aside."""
         if (place := self._where(name, identity)) == EARLIER:
             self._move(name, EARLIER, self.place)
         return None if place is None else self.read(name)

@@ -97,7 +97,7 @@ class Simulator(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do, found by asking it once."""
+        """What the model can do, found by probing it once."""
         ...
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
@@ -109,7 +109,7 @@ class Simulator(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back memory and connections; nothing is asked afterwards."""
+        """Release memory and connections. The simulator cannot be used afterwards."""
         ...
 
 

@@ -42,7 +42,7 @@ PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 52
 
 
 class Passing(Exception):
-    """It did not work, and may work later. The message is safe to show: it quotes no reply and no key."""
+    """A temporary failure. The message is safe to show: it quotes no reply and no key."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Passing(Exception):
 
 
 class Lasting(Exception):
-    """It did not work, and asking again will not help."""
+    """A permanent failure: asking again will not help."""
 
 
 @dataclass(frozen=True, slots=True)
