@@ -24,14 +24,14 @@ OTHER = {"apple": 0.4, "river": 0.6}
     ("posterior", "simplex", "bits", "cap", "said", "unsaid"),
     [
         (SURE, BLUNT, (0.85, 0.80), 0.81, [
-            "second comparison (D-SMC)", "not the answer", "70 % to 'apple'",
-            "the most it could give a label here is 81 %",
-            "94 % would be left", "6 % is doubt",
+            "a second and blunter comparison", "not the answer", "70 % to 'apple'",
+            "its maximum here is 81 %",
+            "94 % is ambiguity of the case", "6 % is doubt",
         ], "fits more than one label"),
         (SURE, OTHER, (0.9, 0.8), None, ["60 % to 'river' and 40 % to 'apple'"], "the most"),
         (BLUNT, BLUNT, (0.85, 0.80), None, ["D-SMC gives"], "second"),  # the posterior is the simplex one
-        (SURE, SURE, (0.001, 0.0009), None, ["over 99 % to 'apple'", "next to no uncertainty."], "left"),
-        (SURE, BLUNT, (0.5, 0.5000001), None, ["100 % would be left"], "101"),  # passed by a rounding error
+        (SURE, SURE, (0.001, 0.0009), None, ["over 99 % to 'apple'", "almost no uncertainty."], "left"),
+        (SURE, BLUNT, (0.5, 0.5000001), None, ["100 % is ambiguity"], "101"),  # passed by a rounding error
     ],
 )  # fmt: skip
 def test_what_is_said_of_the_second_comparison(
@@ -52,7 +52,7 @@ def test_an_answer_says_both() -> None:
     assert f"{len(answer.alarm.views)} other readings" in (answer.alarm_words or "")
     own = Classifier("oral-lesions", method="d-smc").infer(oral.panel.examples[0].text, explain=False)
     assert own.second_order_is_its_own
-    assert "second comparison" not in (own.uncertainty_words or "")
+    assert "second and blunter" not in (own.uncertainty_words or "")
 
 
 def test_a_case_for_review_is_not_announced() -> None:

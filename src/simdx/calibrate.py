@@ -51,23 +51,23 @@ class Found:
 
     def lines(self) -> Iterator[str]:
         c = self.calibration
-        yield f"{self.panel}, {self.embedder}, {self.texts} texts and {self.background} of other conditions"
+        yield f"{self.panel}, {self.embedder}, {self.texts} texts and {self.background} background texts"
         yield f"  {c.sentence()}"
         if c.accuracy is not None:
-            whose = "of the cases" if c.basis == "measured" else "of the bank's own texts, left out,"
-            yield f"  {c.accuracy:.0%} {whose} were given to their label; sharpness {c.sharpness:.2f}"
+            whose = "of the cases" if c.basis == "measured" else "of the bank's own texts, held out,"
+            yield f"  {c.accuracy:.0%} {whose} were classified correctly; sharpness {c.sharpness:.2f}"
         if c.auroc is not None:
-            told = f"AUROC {c.auroc:.2f}, mean probability {c.found_outside:.2f}"
-            yield f"  other conditions, left out, are told from labels with {told}"
+            told = f"AUROC {c.auroc:.2f}, mean none of these {c.found_outside:.2f}"
+            yield f"  held-out unrelated texts are recognised ({told})"
         for pair in c.confused:
             yield (
-                f"  overlap: {pair.share:.0%} of the texts of '{pair.first}' and '{pair.second}' are given "
-                "to each other; merge them, or describe what tells them apart and build their texts again"
+                f"  overlap: {pair.share:.0%} of the texts of '{pair.first}' and '{pair.second}' are "
+                "confused; merge them, or describe what tells them apart and build their texts again"
             )
         for reason in self.unchecked:
-            yield f"  nothing will simply be accepted: {reason}"
+            yield f"  Auto-accept is off: {reason}"
         if self.kept is not None:
-            yield f"  kept in {self.kept}"
+            yield f"  saved in {self.kept}"
 
 
 def calibrate_panel(
@@ -88,7 +88,7 @@ def calibrate_panel(
     `writer`: texts of the labels in another voice, as a bank.
     """
     if inside is None and outside:
-        raise BadInput("--outside is by the writer of --inside: give that as well")
+        raise BadInput("--outside needs --inside, texts by the same writer")
     source = load_source(name)
     panel, chosen, _ = bank_for(name, bank)
     second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
@@ -97,9 +97,7 @@ def calibrate_panel(
     cases = None if data is None else _labelled(panel, chosen, data)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     panel_data = PanelData.prepare(panel, chosen, model)
-    announce(
-        f"rehearsing: {FOLDS} fits, {len(chosen.texts)} texts asked about twice, no model is asked for more"
-    )
+    announce(f"calibrating: {FOLDS} fits, {len(chosen.texts)} held-out texts; no language model is called")
     found = rehearse(panel_data, writer=second, progress=progress)
     if cases is not None:
         found = measured_on(replace(panel_data, calibration=found), cases.cases)
@@ -108,7 +106,7 @@ def calibrate_panel(
     try:
         keep(address, found, kept)
     except CannotWrite as problem:
-        raise BadInput(f"the calibration cannot be kept: {problem}") from None
+        raise BadInput(f"the calibration cannot be saved: {problem}") from None
     texts, others = len(chosen.texts), len(chosen.background)
     return Found(panel.name, model.id, texts, others, found, found.failures_over(chosen), kept)
 
@@ -127,7 +125,9 @@ def _second_writer(panel: Panel, inside: Path, outside: Sequence[Path], held: se
     given = read_cases(inside, labels=panel.names)
     others = [text for path in outside for text in read_cases(path, labelled=False).texts]
     if both := set(given.texts) & set(others):
-        raise BadInput(f"{len(both)} of another writer's texts are inside and outside: take them from one")
+        raise BadInput(
+            f"{len(both)} of another writer's texts are both inside and outside: remove them from one"
+        )
     if own := (set(given.texts) | set(others)) & held:
         raise BadInput(
             f"{len(own)} of another writer's texts are the panel's own: give texts it does not hold"

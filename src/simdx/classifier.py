@@ -147,7 +147,7 @@ class Classifier:
         self.fitted = fit_method(self.data, self.settings)
         self.remote = self.fitted.remote
         if none_prior is not None and not self.fitted.none_of_these:
-            raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")
+            raise BadInput(f"{method} does not estimate none of these, so it takes no prior for it")
         if policy is not None:
             _ = self.desk  # a policy that cannot be read is refused now, not at the first answer
 
@@ -195,7 +195,7 @@ class Classifier:
         """What this classifier was given beside panel and bank, in the provenance's words."""
         real, mass = self.data.real, self._opened.none_prior
         said = mass is not None and self.fitted.none_of_these
-        stated = () if not said else (f"another condition than the labels has a prior of {mass:g}",)
+        stated = () if not said else (f"none of these has a prior of {mass:g}",)
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property

@@ -148,11 +148,11 @@ def prevalence(
 def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | None, str | None, str]:
     """The detector's rates, or why they cannot be used; and what all of it rests on."""
     found = classifier.fitted.calibration
-    basis = "nobody has looked whether this method is calibrated" if found is None else found.sentence()
+    basis = "the calibration of this method was never measured" if found is None else found.sentence()
     if not classifier.fitted.none_of_these or found is None:
-        return None, "no background stands against the labels, so that it was never weighed", basis
+        return None, "the panel has no background, so it cannot be estimated", basis
     if found.auroc is not None and found.auroc < LEAST_AUROC:
-        return None, f"the bank does not tell its background from its labels (AUROC {found.auroc:.2f})", basis
+        return None, f"background texts are hardly recognised (AUROC {found.auroc:.2f})", basis
     others = [case.text for case in cases if case.label == NONE_OF_THESE]
     if (
         len(cases) and len(others) < FEWEST_OUTSIDE

@@ -62,11 +62,11 @@ class Status:
             yield f"{link.name:<12} {link.state:<8} {link.says}"
         weakest = self.weakest
         if weakest is not None:
-            yield f"weakest link: the {weakest.name} ({weakest.says}). It gets better by: {weakest.mend}"
+            yield f"weakest: the {weakest.name} ({weakest.says}). It gets better by: {weakest.mend}"
         if self.label_some is not None:
             yield f"next: label a dozen of your own texts: {self.label_some}"
         elif weakest is None:
-            yield "every link is good"
+            yield "everything is in place"
 
 
 def status_of(
@@ -121,9 +121,9 @@ def weaknesses(bank: Bank, made: Mapping[str, Any], found: Calibration | None) -
     if share < LEAST_USABLE:
         said.append(f"only {share:.0%} of the texts could be used")
     if found is not None and not measured and found.accuracy is not None and found.accuracy < TOLD_APART:
-        said.append(f"only {found.accuracy:.0%} of its own texts, left out, were given to their label")
+        said.append(f"only {found.accuracy:.0%} of its own texts, held out, were classified correctly")
     if found is not None and found.auroc is not None and found.auroc < TOLD_APART:
-        said.append(f"it hardly tells other conditions from its labels (AUROC {found.auroc:.2f})")
+        said.append(f"unrelated texts are hardly recognised (AUROC {found.auroc:.2f})")
     return [*said, *thin(bank, labelled=found is not None and (found.checked > 0 or measured))]
 
 
@@ -139,10 +139,12 @@ def _bank(bank: Bank, ask: str, found: Calibration | None, made: Mapping[str, An
 def _background(bank: Bank, found: Calibration | None, ask: str, *, world: bool) -> ChainLink:
     n = len(bank.background)
     if n == 0 and not world:
-        return ChainLink("background", "missing", "nothing tells none of these", ask)
+        return ChainLink(
+            "background", "missing", "no background texts, so none of these cannot be estimated", ask
+        )
     auroc = None if found is None else found.auroc
-    told = "" if auroc is None else f", told from labels with AUROC {auroc:.2f}"
-    says = f"{n} texts of other conditions{told}" if n else f"the library's other conditions{told}"
+    told = "" if auroc is None else f"; held-out unrelated texts are recognised (AUROC {auroc:.2f})"
+    says = f"{n} background texts{told}" if n else f"the rest of the library{told}"
     weak = (n < LEAST_BACKGROUND and not world) or (auroc is not None and auroc < TOLD_APART)
     return ChainLink("background", *(("weak", says, ask) if weak else ("good", says, None)))
 
@@ -150,8 +152,8 @@ def _background(bank: Bank, found: Calibration | None, ask: str, *, world: bool)
 def _calibration(found: Calibration | None, calibrate: str, label_some: str) -> ChainLink:
     name = "calibration"
     if found is None:
-        return ChainLink(name, "missing", "never rehearsed", calibrate)
-    said = found.sentence().removeprefix("calibration ")
+        return ChainLink(name, "missing", "not calibrated yet", calibrate)
+    said = found.sentence()
     if failures := found.failures():
         return ChainLink(name, "weak", f"{said}; {failures[0]}", label_some)
     if found.basis == "transferred":

@@ -14,7 +14,7 @@ from math import isclose
 
 NEXT_TO_NOTHING = 0.005  # bits
 ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
-NO_PROMISE = "no error rate is promised"
+NO_PROMISE = "error rate not measured"
 
 
 def leading(label: str, posterior: Mapping[str, float]) -> str:
@@ -48,18 +48,18 @@ def simplex_words(
     said = f"{percent(mean[label])} to '{label}'"
     if lead != label:
         said = f"{percent(mean[lead])} to '{lead}' and {said}"
-    ceiling = "" if cap is None else f" (the most it could give a label here is {percent(cap)})"
+    ceiling = "" if cap is None else f" (its maximum here is {percent(cap)})"
     whose = (
         f"D-SMC gives {said}{ceiling}."
         if same
-        else f"The second comparison (D-SMC) is blunter and not the answer: it gives {said}{ceiling}."
+        else f"D-SMC, a second and blunter comparison, is not the answer: it gives {said}{ceiling}."
     )
     if total_bits < NEXT_TO_NOTHING:
-        return f"{whose} It leaves next to no uncertainty."
+        return f"{whose} It leaves almost no uncertainty."
     share = min(1.0, max(0.0, aleatoric_bits / total_bits))
     return (
-        f"{whose} Of its {total_bits:.2f} bits of uncertainty, {percent(share)} would be left whatever was "
-        f"simulated (aleatoric: more tests help), and {percent(1 - share)} is doubt about the probabilities "
+        f"{whose} Of its {total_bits:.2f} bits of uncertainty, {percent(share)} is ambiguity of the case "
+        f"(aleatoric: more tests help), and {percent(1 - share)} is doubt about the probabilities "
         "themselves (epistemic: review helps)."
     )
 
@@ -84,7 +84,7 @@ def preferences(label: str, preferred: Sequence[str], most: int = 2) -> str:
 def alarm_words(label: str, preferred: Sequence[str], p_value: float | None, raised: bool) -> str:
     """What the alarm found, as a clause of its own."""
     if not preferred:
-        return f"there is no other reading of the text to hold against '{label}'"
+        return f"no other reading of the text is available to check '{label}'"
     votes, all_for_it = preferences(label, preferred), set(preferred) == {label}
     share = "few" if raised else "many"
     if p_value is not None:

@@ -16,8 +16,8 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput, MissingExtra, NotAllowed
 from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings
-from simdx.methods.real_cases import with_real
 from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.real_cases import with_real
 from simdx.types import Bank, Case, Panel
 from simdx_contrib import tuning
 from simdx_contrib.entailment import hub_model

@@ -38,8 +38,8 @@ def test_what_it_finds_is_kept_beside_the_panel_and_used(cli: Cli, panel: Path) 
     ran = cli("panel", "calibrate", panel)
     assert ran.code == 0, ran.err
     kept = panel.with_name(FILE)
-    assert ran.out.splitlines()[-1] == f"  kept in {kept}"
-    assert "nothing will simply be accepted: the bank has 32 texts, and it takes 100" in ran.out
+    assert ran.out.splitlines()[-1] == f"  saved in {kept}"
+    assert "Auto-accept is off: the bank has 32 texts (at least 100 are needed)" in ran.out
     ((address, found),) = read_file(kept).items()
     assert (found.basis, found.n, found.writers) == ("rehearsed", 32, 2)
     ask = ("classify", "red sweet fruit", "--panel", panel, "--json")
@@ -63,7 +63,7 @@ def test_labelled_cases_measure(cli: Cli, panel: Path) -> None:
     assert "16 labelled cases are too few" in cli("panel", "calibrate", panel, "--data", few).complaint
     measured = cli("panel", "calibrate", panel, "--data", cases, "--json").json
     assert measured["calibration"]["basis"] == "measured"
-    assert measured["sentence"].startswith("calibration measured on 24 labelled cases: off by ")
+    assert measured["sentence"].startswith("calibration error ")
     low, high = measured["calibration"]["ece_interval"]
     assert low <= measured["calibration"]["ece"] <= high
     own = panel.with_name("bank.jsonl")
@@ -87,12 +87,12 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
     fruit.write_text(rows(["ripe", *FRUIT], 12, label="apple"))
     labelled.write_text(rows(["ripe", *FRUIT], 12, label="pear"))
     for arguments, said in (
-        (["--outside", str(books)], "by the writer of --inside"),
+        (["--outside", str(books)], "by the same writer"),
         (["--inside", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--inside", str(panel.with_name("bank.jsonl"))], "are the panel's own"),
         (["--inside", str(labelled)], "is not a label of the panel"),
         (["--inside", str(books)], "label"),
-        (["--inside", str(fruit), "--outside", str(fruit)], "are inside and outside"),
+        (["--inside", str(fruit), "--outside", str(fruit)], "are both inside and outside"),
         (["--data", str(labelled)], "is not a label of the panel"),
         (["--embedder", "openai:some-model@http://192.0.2.1:1/v1"], "would send text to another machine"),
     ):

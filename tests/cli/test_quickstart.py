@@ -34,11 +34,11 @@ def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     assert ran.out.count("\nlate delivery\n  - ") == 2  # three texts, shown again after an edit
     for command in ("bank build", "bank show", "panel calibrate", "panel status", "classify 'It is late.'"):
         assert f"$ simdx {command}" in ran.err
-    assert "weakest link: the bank" in ran.out
+    assert "weakest: the bank" in ran.out
     again = cli("quickstart", "--out", out, *QUICK, "--per-label", 12, "--yes")  # goes on where it was
     assert again.code == 0
     assert "to look at" not in again.err
-    assert "has its labels already" in cli("quickstart", *TICKETS, "--out", out, *QUICK, "--yes").err
+    assert "exists with other labels" in cli("quickstart", *TICKETS, "--out", out, *QUICK, "--yes").err
     same = ("late delivery=the parcel has not come", "wrong invoice")  # the same command once more goes on
     assert cli("quickstart", *same, "--out", out, *QUICK, "--per-label", 12, "--yes").code == 0
     status = cli("panel", "status", out, "--json").json
@@ -67,7 +67,7 @@ def test_nothing_is_built_that_nobody_approved(cli: Cli, tmp_path: Path, typed) 
     [
         (("--yes",), "name at least two labels"),
         (("migraine", "--yes"), "at least two labels"),
-        (("migraine, tension headache",), "is one: name each apart"),
+        (("migraine, tension headache",), "is one: name each separately"),
         (("migraine", "Migraine"), "occurs more than once"),
         (("migraine", "migraine"), "occurs more than once"),
         (("a", "b", "--register", "french"), "register"),
@@ -108,7 +108,7 @@ def test_an_interrupt_ends_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_nobody_to_ask(cli: Cli, tmp_path: Path, typed) -> None:
     typed()
-    assert "nobody to ask" in cli("quickstart", "--out", tmp_path / "p").err.splitlines()[-1]
+    assert "no terminal to ask in" in cli("quickstart", "--out", tmp_path / "p").err.splitlines()[-1]
 
 
 def test_a_small_model_needs_a_line_and_does_not_propose_it(
@@ -221,4 +221,4 @@ def test_a_new_panel_is_told_the_three_ways(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_packaged_panels_are_good(cli: Cli) -> None:
-    assert cli("panel", "status", "oral-lesions").out.splitlines()[-1] == "every link is good"
+    assert cli("panel", "status", "oral-lesions").out.splitlines()[-1] == "everything is in place"

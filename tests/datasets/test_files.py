@@ -57,7 +57,7 @@ def test_jsonl_csv_and_parquet_give_the_same_cases(tmp_path: Path) -> None:
         ({"text": 5, "label": "x"}, "line 3: the text in 'text' is empty or not a string"),
         ({"text": "secret words", "label": ""}, "line 3: the label in 'label' is empty"),
         ({"text": "secret words"}, "line 3: no column 'label'"),
-        ({"text": "secret words", "label": "z"}, "line 3: what stands in 'label' is not a label"),
+        ({"text": "secret words", "label": "z"}, "line 3: the value of 'label' is not a label"),
         ({"id": "a", "text": "secret words", "label": "x"}, "the id in 'id' was used on line 1 already"),
         ({"id": True, "text": "secret words", "label": "x"}, "line 3: the id in 'id'"),
     ],
@@ -73,7 +73,7 @@ def test_a_malformed_row_is_named_by_its_line(tmp_path: Path, row: Any, message:
 
 def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "d.jsonl", [{"message": "Shut on Monday?"}] * 2)
-    said = "line 1: what stands in 'message' is not a label of the panel (x)"
+    said = "line 1: the value of 'message' is not a label of the panel (x)"
     for columns, labelled, message in (
         (Columns("message", "message"), True, said),
         (Columns("message", "message", "message"), True, said),
@@ -94,7 +94,7 @@ def test_every_wrong_label_is_told_and_a_short_one_quoted(tmp_path: Path) -> Non
     with pytest.raises(BadInput) as caught:
         read_cases(path, labels=["migraine", "tension headache"])
     said = str(caught.value)
-    assert "d.csv, line 3: what stands in 'label' is not a label of the panel (migraine, tension" in said
+    assert "d.csv, line 3: the value of 'label' is not a label of the panel (migraine, tension" in said
     assert "5 rows in all, 'migrane' on line 3, 5 (did you mean 'migraine'?); empty" in said
     assert "on line 4; other words on line 6; 'gout' on line 7" in said
     assert "story" not in said

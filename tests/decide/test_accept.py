@@ -84,7 +84,7 @@ def test_an_excluded_label_that_must_not_be_missed_is_tested_for_where_the_text_
 ) -> None:
     found = decide(toy_panel, facts(prior=np.array([0.5, 0.5, 0.0]), even=np.array([0.7, 0.0, 0.3])))
     assert found.action == "test"
-    assert "'engine' must not be missed and would keep 30 % under an even prior" in found.reason
+    assert "'engine' must not be missed and would have 30 % under an even prior" in found.reason
 
 
 def test_what_the_answer_leaves_open_is_tested(toy_panel: Panel) -> None:
@@ -115,7 +115,7 @@ def test_fifty_nine_outside_cases_are_the_fewest() -> None:
         ({}, None),
         ({"inside": 19}, "only 19 labelled cases of its labels"),
         ({"accepted": 0, "wrong": 0}, "none of 40 labelled cases of its labels passes every limit"),
-        ({"wrong": 2}, "2 of 30 labelled cases that pass every limit were wrong"),
+        ({"wrong": 2}, "2 of 30 labelled cases that passed every check were wrong"),
         ({"outside": 58}, "only 58 labelled outside cases, and it takes 60"),
         ({"outside_accepted": 4, "upper": upper_end(4, 100)}, "4 of 100 labelled outside cases would be"),
     ],
@@ -228,7 +228,7 @@ def test_a_medical_panel_also_needs_the_library(toy_panel: Panel, bank: Bank, la
     own = replace(bank, labels=panel.names)
     found = Classifier(panel, own, policy=tuned(panel, own)).infer(CASE, explain=False).decision
     assert found.action == "likely"
-    assert "the library's other conditions are not weighed" in found.reason
+    assert "the library is not compared with the text" in found.reason
 
 
 def test_a_removed_label_that_the_text_speaks_for(toy_panel: Panel, bank: Bank) -> None:

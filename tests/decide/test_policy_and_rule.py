@@ -44,8 +44,8 @@ def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
     ("p", "outside", "said"),
     [
         ((0.9, 0.06, 0.04), 0.1, "'apple' has probability 81 %"),  # of a tenth, none of these
-        ((0.9996, 0.0003, 0.0001), None, "probability over 99 %, and no limit"),  # not one that is rounding
-        ((1.0, 0.0, 0.0), None, "probability 100 %,"),
+        ((0.9996, 0.0003, 0.0001), None, "probability over 99 %; all safety"),  # not one that is rounding
+        ((1.0, 0.0, 0.0), None, "probability 100 %;"),
     ],
 )
 def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | None, said: str) -> None:
@@ -57,12 +57,12 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
 @pytest.mark.parametrize(
     ("more", "action", "words"),
     [
-        ({"out_of_class": 0.7}, "review", "none of the panel's labels"),
+        ({"out_of_class": 0.7}, "review", "none of these is more likely"),
         ({"typicality": 0.001}, "review", "unlike the simulated"),
         (
             {"alarm": True, "alarm_p": 0.02, "preferred": ("river", "apple", "river", "river")},
             "review",
-            "1 of 4 other readings of the text puts 'apple' first, 3 'river': only 2 %",
+            "1 of 4 other readings of the text puts 'apple' first, 3 'river': 2 %",
         ),
         ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
@@ -75,12 +75,16 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
         (
             {"posterior": np.array([0.09, 0.01, 0.0]), "out_of_class": 0.9},
             "review",
-            "no label has more than 9 % ('apple'), none of these 90 %",
+            "no label has over 9 % ('apple'); none of these has 90 %",
         ),
-        ({"posterior": np.array([0.76, 0.02, 0.12])}, "test", "'engine' must not be missed and keeps 12 %"),
+        (
+            {"posterior": np.array([0.76, 0.02, 0.12])},
+            "test",
+            "'engine' must not be missed and still has 12 %",
+        ),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
         ({"effective_simulations": 2.0}, "test", "only 2.0 effective simulations"),
-        ({"effective_simulations": 0.0}, "test", "no weighing of simulations"),
+        ({"effective_simulations": 0.0}, "test", "never measured"),
     ],
 )
 def test_each_reason(toy_panel: Panel, more: dict[str, object], action: str, words: str) -> None:
@@ -278,7 +282,7 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     small, enough = tuned(LEAST_HELD_OUT - 1), tuned(LEAST_HELD_OUT)
     assert small.thresholds == Thresholds()
     assert (small.origin.source, small.origin.n) == ("round figures", LEAST_HELD_OUT - 1)
-    assert "99 descriptions are too few to find limits on (100 are needed)" in next(policy_words(small))
+    assert "99 descriptions are too few to tune thresholds (100 are needed)" in next(policy_words(small))
     assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
     assert not any("always" in line for line in policy_words(small))  # one wrong of 99 is chance
     assert decide(toy_panel, facts(entropy_bits=0.03), small).action == "accept"

@@ -131,7 +131,7 @@ ROW = '{{"label": "{}", "text": "{}"}}\n'
     ("more", "said"),
     [
         ("background: bg.jsonl\nagainst_background: [three.jsonl]\n", "not among the banks"),
-        ("against_background: [one.jsonl]\n", "no background to stand against"),
+        ("against_background: [one.jsonl]\n", "the panel has no background"),
         ("background: bg.jsonl\nagainst_background: one.jsonl\n", "against_background: must be a list"),
     ],
 )

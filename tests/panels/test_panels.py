@@ -85,7 +85,7 @@ def test_a_bad_panel_is_refused_in_one_line(tmp_path: Path, text: str, problem: 
 def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> None:
     text = scaffold("mine", dict.fromkeys("ab", ""))
     share = Thresholds().must_not_miss
-    assert f"true asks for more tests when this label keeps {100 * share:.0f} % without leading" in text
+    assert f"true asks for more tests when this label has {100 * share:.0f} % or more without leading" in text
     named = text.replace("# facets:", "facets:").replace("#   site:", "  site:")
     panel = load_panel(write(tmp_path, named))
     assert panel.facets == {"site": ("hand", "foot")}

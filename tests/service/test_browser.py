@@ -395,7 +395,7 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
 def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
     title = page("decision-title").text
     assert title in ("Accept: oral mucocele, over 99 %", "Likely: oral mucocele, over 99 %")
-    assert ("no error rate is promised" in page("decision-notes").text) == title.startswith("Accept")
+    assert ("error rate not measured" in page("decision-notes").text) == title.startswith("Accept")
     accept = browser.execute_script(
         "return getComputedStyle(document.documentElement).getPropertyValue('--accept-ground')"
     ).strip()
@@ -507,10 +507,10 @@ def test_a_general_panel_speaks_of_no_clinic_and_notes_stand_beside_the_decision
         seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
         assert "no substitute" in seen
         assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
-        assert "thresholds are round figures" in page("decision-notes").text
+        assert "default thresholds are used" in page("decision-notes").text
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="batch"]').click()
         page.answered(_written(tmp_path / "cases.csv", b"text\n" + b"My parcel is a week late.\n" * 20))
-        assert page("batch-notes").text.count("thresholds are round figures") == 1
+        assert page("batch-notes").text.count("default thresholds are used") == 1
         assert page.errors() == []
 
 

@@ -308,7 +308,7 @@ def _short(value: object) -> str:
 # They lie in a folder of their own inside the bank's, are never part of the bank, and are resumed like one.
 
 FOLDER = "rehearsal"
-REHEARSAL_TRIES = 6  # requests for every text wanted, after which the rehearsal goes without them
+REHEARSAL_TRIES = 6  # requests for every text wanted, after which the calibration goes on without them
 WARMER = 0.3  # added to the bank's temperature
 HOTTEST = 1.2
 OTHER_REGISTER = {"clinician": "patient", "case-report": "patient", "patient": "plain", "plain": "patient"}

@@ -105,7 +105,9 @@ def import_(
         Path | None, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")
     ] = None,
     out: Annotated[Path | None, Option(help="The bank folder; replies have one beside the panel.")] = None,
-    background: Annotated[Path | None, Option(help="With --from: JSONL or CSV of other conditions.")] = None,
+    background: Annotated[
+        Path | None, Option(help="With --from: JSONL or CSV of none of the labels.")
+    ] = None,
     texts_per_label: TextsPerLabel = 25,
     *,
     layout: options.ColumnOptions,
@@ -177,13 +179,13 @@ def _tell_gathered(
         "" if named else f" --bank {_quoted(str(folder))}"
     )
     again = f"simdx bank import {_quoted(name)} reply.txt" + ("" if own else f" --out {_quoted(str(folder))}")
-    lines = [f"{folder}: {sum(labels.values())} texts of labels, {len(found.background)} of other conditions"]
+    lines = [f"{folder}: {sum(labels.values())} texts of labels, {len(found.background)} of none of these"]
     lines += [f"  {n:4} of {max(n, per_label):<4} {label}" for label, n in labels.items()]
     n = len(found.background)
     lines.append(f"  {n:4} of {n + found.missing.get(NONE_OF_THESE, 0):<4} ({NONE_OF_THESE})")
     lines += [f"  {n:4} rejected: {reason}" for reason, n in found.rejected.items()]
     if found.unknown:
-        lines.append(f"  passed over, no label of the panel: {', '.join(found.unknown)[:200]}")
+        lines.append(f"  skipped, not a label of the panel: {', '.join(found.unknown)[:200]}")
     if found.missing:
         lines.append(
             f"still missing: {', '.join(f'{n} {topic}' for topic, n in found.missing.items())[:400]}"
@@ -270,9 +272,9 @@ def verify(folder: Folder, json: options.AsJson = False) -> None:
     if json:
         print_json({"ok": not problems, "problems": problems})
     if problems:
-        raise RunFailed(f"bank '{folder.name}' does not hold: {'; '.join(problems)}")
+        raise RunFailed(f"bank '{folder.name}' is damaged: {'; '.join(problems)}")
     if not json:
-        write_line(f"{folder}: holds")
+        write_line(f"{folder}: verified")
 
 
 @app.command()

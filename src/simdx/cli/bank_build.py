@@ -27,7 +27,7 @@ class BuildOptions:
 
     per_label: Annotated[int, Option(min=1, help="Usable descriptions wanted per label.")]
     out: Annotated[Path, Option(help="The bank folder; an interrupted build there goes on.")]
-    background: Annotated[int | None, Option(min=0, help="Texts of other conditions.")] = None
+    background: Annotated[int | None, Option(min=0, help="Texts of none of the labels.")] = None
     conditions: Annotated[Path | None, Option(help="What --background describes, one a line.")] = None
     temperature: Annotated[float, Option(min=0, max=2)] = 0.8
     top_p: Annotated[float, Option(min=0, max=1)] = 0.95
@@ -66,9 +66,7 @@ class BuildOptions:
         if self.conditions is None:
             return (), ()
         if self.background == 0:
-            raise BadInput(
-                "--conditions says what --background describes, and that is 0: leave one of them out"
-            )
+            raise BadInput("--conditions needs --background above 0")
         listed = read_conditions(self.conditions)
         others = outside(panel, listed)
         if not others:
@@ -152,7 +150,7 @@ def build(
                     chosen, running, settings, rehearsal, out, watch, limits.after(report)
                 )
             if writer is None:
-                note("the model wrote too few texts in another voice: the rehearsal goes without them")
+                note("the model wrote too few texts in another voice: the calibration goes on without them")
     finally:
         running.close()
     if not report.complete:
@@ -161,7 +159,7 @@ def build(
     try:
         found = calibrate_panel(panel, bank=out, writer=writer)
     except SimdxError as problem:  # such as an embedder on another machine: the bank is there all the same
-        note(f"the bank was not rehearsed: {problem}")
+        note(f"the bank was not calibrated: {problem}")
         found = None
     weak = weaknesses(read_bank(out, chosen), made_by(out), None if found is None else found.calibration)
     said = f"this bank is weak: {'; '.join(weak)}. Next, try any chat model (simdx bank ask --panel {panel})"

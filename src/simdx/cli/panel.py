@@ -60,7 +60,7 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
     write_line(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
     if source.none_prior is not None:
-        write_line(f"  prior probability of another condition {source.none_prior:g}")
+        write_line(f"  prior probability of none of these {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
@@ -144,7 +144,7 @@ def describe(
 
     chosen = load_panel(path)
     if str(path) in PACKAGED or not path.is_file():
-        raise BadInput(f"'{path}' is no panel file of yours: its descriptions cannot be changed")
+        raise BadInput(f"'{path}' is not a panel file you can edit")
     found: dict[str, str | None] = {}
     if undescribed(chosen):
         running = get_simulator(simulator, allow_remote=True)  # names of labels alone are sent
@@ -153,10 +153,10 @@ def describe(
         finally:
             running.close()
     for name, line in found.items():
-        note(f"{name}: {line or '(nothing that can be used: write a line yourself)'}")
+        note(f"{name}: {line or '(no usable proposal: write a line yourself)'}")
     usable = {name: line for name, line in found.items() if line}
     agreed = bool(usable) and (
-        yes or _agrees(f"Write them into {path}? A model wrote them, read them. [y/N] ")
+        yes or _agrees(f"Write these lines into {path}? A model wrote them: read them first. [y/N] ")
     )
     if agreed:
         write_descriptions(path, usable)
@@ -198,7 +198,7 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
     if not json:
         write_line(f"{path}: fine")
         for line in advice:
-            write_line(f"  could be better: {line}")
+            write_line(f"  suggestion: {line}")
 
 
 @app.command()
@@ -222,7 +222,7 @@ def calibrate(
         Path | None, Option(help="Unlabelled texts of your own (txt, JSONL, CSV): label a dozen here.")
     ] = None,
     inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
-    outside: Annotated[list[Path] | None, Option(help="Texts of other conditions; repeatable.")] = None,
+    outside: Annotated[list[Path] | None, Option(help="Texts of none of the labels; repeatable.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
@@ -286,7 +286,7 @@ def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json:
 def prevalence(
     *,
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are not looked at.")],
+    unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are ignored.")],
     chosen: options.PanelDataOptions,
     data: Annotated[
         Path | None, Option(help="Labelled cases, some of them 'none of these': they correct the shares.")

@@ -57,7 +57,7 @@ def quickstart(
             note(f"\nthere is no bank yet. To go on: simdx quickstart --out {shlex.quote(str(out))}")
             return
     inside = _built(file, simulator, per_label, yes) if simulator is not None else ()
-    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *inside)
+    _step("calibration on held-out texts", "panel", "calibrate", file, *inside)
     _step("where it stands", "panel", "status", file)
     for case in text or []:
         _step("a case", "classify", case, "--panel", file)
@@ -90,7 +90,7 @@ def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
     note("  1  from any chat model you have: a prompt to paste, the reply saved to a file")
     note(f"  2  from the embedded model: {weak}")
     if yes:
-        note("nobody is asked (--yes), so the embedded model writes it")
+        note("--yes: the embedded model writes it")
         return EMBEDDED
     if _ask("which (1 or 2; Enter: 1): ") == "2":
         return EMBEDDED
@@ -127,7 +127,7 @@ def _built(file: Path, simulator: str, per_label: int, yes: bool) -> tuple[objec
     if not load_source(file).banks:
         background = "bank/background.jsonl" if (bank / "background.jsonl").is_file() else None
         name_bank(file, "bank/bank.jsonl", background)
-    _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
+    _step("how well its labels are told apart", "bank", "show", bank, "--panel", file)
     return _inside(bank)
 
 
@@ -153,7 +153,7 @@ def _go_on(file: Path, given: list[tuple[str, str]]) -> None:
     if any(said and said != there.get(name) for name, said in given) or (
         given and there.keys() != dict(given).keys()
     ):
-        raise BadInput(f"{file} has its labels already: edit it, or name another folder with --out")
+        raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
     note(f"going on with {file}")
 
 
@@ -196,7 +196,7 @@ def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
     write_atomically(file, scaffold(name, labels, register, from_library(labels, register)))
-    note(f"wrote {file}: a line for each label stands under 'description:', to be edited at any time")
+    note(f"wrote {file}: edit the line under 'description:' of each label at any time")
 
 
 def _describe(file: Path, simulator: str, yes: bool) -> None:
@@ -272,7 +272,5 @@ def _ask(question: str) -> str:
     line = sys.stdin.readline()
     if not line:
         print(file=sys.stderr)
-        raise BadInput(
-            "there is nobody to ask: run it in a terminal, or with the labels as arguments and --yes"
-        )
+        raise BadInput("no terminal to ask in: run it in one, or with the labels as arguments and --yes")
     return line.strip()

@@ -95,7 +95,7 @@ def check_options(dataset: Dataset, field: str, labels: Sequence[str]) -> None:
         options = options_of(case, field)
         where = f"case {i + 1} of {dataset.name}"
         if not set(options) <= set(labels):  # never the value: the wrong column may hold a case's own words
-            raise BadInput(f"{where}: what stands in '{field}' is not all labels of the panel")
+            raise BadInput(f"{where}: the values of '{field}' are not all labels of the panel")
         if len(options) < 2:
             raise BadInput(f"{where}: a question needs two options or more")
         if case.label not in options:

@@ -120,7 +120,7 @@ def _wrong_labels(file: str, wrong: Mapping[int, str], column: str, labels: Sequ
     known = f" ({', '.join(labels)})" if labels else ""
     rows = f"{len(wrong)} rows" if len(wrong) > 1 else "a row"
     return (
-        f"{file}, line {first}: what stands in '{column}' is not a label of the panel{known}: "
+        f"{file}, line {first}: the value of '{column}' is not a label of the panel{known}: "
         f"{rows} in all, {'; '.join(said[:8])}"
     )
 

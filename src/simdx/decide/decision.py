@@ -77,7 +77,7 @@ def decide(
         action = "likely" if missing else "accept"
         top = int(facts.posterior.argmax())
         shown = percent(facts.posterior[top])
-        within = f"'{panel.names[top]}' has probability {shown}, and no limit of the policy is passed"
+        within = f"'{panel.names[top]}' has probability {shown}; all safety checks passed"
         reasons = missing or (accepted or within,)
     return DecisionAnswer(action=action, reason="; ".join(reasons), reasons=reasons, promise=promise)
 
@@ -91,12 +91,12 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
     limit = policy.thresholds
     rules = (*panel.review_rules, *(rule.to_rule() for rule in policy.review_rules))
     for rule in matching(rules, facts.text):
-        yield rule.reason or f"the case meets the review rule '{rule.name}'"
+        yield rule.reason or f"the text matches the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):
-        yield f"more likely none of the panel's labels ({percent(facts.out_of_class or 0.0)})"
+        yield f"none of these is more likely than any label ({percent(facts.out_of_class or 0.0)})"
     if facts.typicality is not None and limit.typicality is not None and facts.typicality < limit.typicality:
         yield (
-            f"unlike the simulated descriptions (only {percent(facts.typicality)} of them lie so far out): "
+            f"the text is unlike the simulated ones (only {percent(facts.typicality)} are so isolated): "
             "the probabilities may not apply"
         )
     if limit.alarm and facts.alarm:
@@ -104,7 +104,7 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
         yield alarm_words(claimed, facts.preferred, facts.alarm_p, raised=True)
     if _exceeds(facts.epistemic_bits, limit.epistemic_bits):
         yield (
-            f"the second comparison (D-SMC) doubts its own probabilities (epistemic "
+            f"D-SMC is unsure of its probabilities (epistemic "
             f"{facts.epistemic_bits:.3f} bits, limit {limit.epistemic_bits:.3f})"
         )
 
@@ -115,18 +115,18 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     top, second = order[0], order[min(1, len(order) - 1)]  # a panel made on the fly may have one label
     for i in order[1:]:
         if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
-            yield f"'{names[i]}' must not be missed and keeps {percent(p[i])}"
+            yield f"'{names[i]}' must not be missed and still has {percent(p[i])}"
     if limit.confident is not None and p[top] < limit.confident:
         outside = facts.out_of_class or 0.0
         most, other = (f"'{names[i]}'" for i in (top, second))
         yield (
             f"{most} leads with only {percent(p[top])}, against {percent(p[second])} for {other}"
             if outside <= p[top]
-            else f"no label has more than {percent(p[top])} ({most}), none of these {percent(outside)}"
-        )
+            else f"no label has over {percent(p[top])} ({most}); none of these has {percent(outside)}"
+        ).replace("has over under 1 %", "reaches 1 %")
     if policy.origin.refuted:
         yield (
-            f"nothing is simply accepted: too many confident answers to the bank's own {policy.origin.n} "
+            f"auto-accept is off: too many confident answers to the bank's own {policy.origin.n} "
             "descriptions were wrong"
         )
     elif _exceeds(facts.entropy_bits, limit.entropy_bits):
@@ -136,12 +136,12 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         )
     if _exceeds(facts.aleatoric_bits, limit.aleatoric_bits):
         yield (
-            f"the second comparison (D-SMC) finds the case ambiguous (aleatoric {facts.aleatoric_bits:.2f} "
+            f"D-SMC finds the case ambiguous (aleatoric {facts.aleatoric_bits:.2f} "
             f"bits, limit {limit.aleatoric_bits:.2f})"
         )
     risk = policy.risk
     if risk is not None and risk.entropy_bits is None:
-        yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
+        yield f"no threshold keeps errors at or below {risk.target:.0%} of cases"
     elif risk is not None and _exceeds(facts.entropy_bits, risk.entropy_bits):
         yield (
             f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
@@ -165,23 +165,23 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
     """Whatever the policy says: an answer that nothing vouches for, or that leaves something open."""
     label = panel.names[int(facts.posterior.argmax())]
     if facts.refuted:
-        yield f"nothing is simply accepted here: {'; '.join(facts.refuted)}"
+        yield f"auto-accept is off: {'; '.join(facts.refuted)}"
     if facts.prior is not None and facts.even is not None:
         for i in np.flatnonzero(excluded(facts.prior)).tolist():
             name, p = panel.names[i], float(facts.even[i])
             if facts.even.argmax() == i:
                 yield f"the prior excludes '{name}', which would lead with {percent(p)} under an even one"
             elif panel.labels[i].must_not_miss and _reaches(p, kept):
-                yield f"'{name}' must not be missed and would keep {percent(p)} under an even prior"
+                yield f"'{name}' must not be missed and would have {percent(p)} under an even prior"
     if facts.unexplained:
         yield f"not explained by '{label}': {'; '.join(facts.unexplained)}"
     if facts.rival is not None:
         yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
     few = facts.effective_simulations
     if few == 0:
-        yield "nothing has measured how sure such an answer may be: it is no weighing of simulations"
+        yield "the calibration of this method was never measured"
     elif few is not None and few < LEAST_EFFECTIVE:
-        yield f"only {few:.1f} effective simulations carry the answer"
+        yield f"only {few:.1f} effective simulations support the answer"
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:

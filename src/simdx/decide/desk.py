@@ -81,7 +81,7 @@ class Desk(TunedThresholds):
             made = self.policy.evidence or (None if beside is None else beside.evidence)
             said = [UNTESTED if made is None else OTHER]
         if (found is None or found.world is None) and self._medical:
-            said.append("the library's other conditions are not weighed: the panel file needs 'world: true'")
+            said.append("the library is not compared with the text: the panel file needs 'world: true'")
         return tuple(said)
 
     @property
@@ -98,7 +98,7 @@ class Desk(TunedThresholds):
     @cached_property
     def _round_figures(self) -> tuple[str, ...]:
         few = too_few(self.policy)
-        return (f"thresholds are round figures: {few}",) if few else ()
+        return (f"default thresholds are used: {few}",) if few else ()
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
@@ -244,7 +244,7 @@ class Desk(TunedThresholds):
         if risk is None or not held or not np.allclose(prior, 1 / len(prior)):
             return None
         return (
-            f"at most {risk.target:.0%} of accepted answers are wrong, as {risk.n} labelled cases showed "
+            f"at most {risk.target:.0%} of accepted answers are wrong, shown on {risk.n} labelled cases "
             f"with {risk.confidence:.0%} confidence"
         )
 

@@ -59,17 +59,17 @@ class AcceptEvidence:
     def shortcomings(self) -> Iterator[str]:
         """What is missing for an answer to be accepted; nothing where the record is enough."""
         if self.inside < LEAST_INSIDE:
-            yield f"only {self.inside} labelled cases of its labels, and it takes {LEAST_INSIDE}"
+            yield f"only {self.inside} labelled cases of its labels; the minimum is {LEAST_INSIDE}"
         elif not self.accepted:
             yield f"none of {self.inside} labelled cases of its labels passes every limit"
         elif self.wrong > MOST_WRONG * self.accepted:
-            yield f"{self.wrong} of {self.accepted} labelled cases that pass every limit were wrong"
+            yield f"{self.wrong} of {self.accepted} labelled cases that passed every check were wrong"
         if self.outside < LEAST_OUTSIDE:
-            yield f"only {self.outside} labelled outside cases, and it takes 60; give more with {GIVE}"
+            yield f"only {self.outside} labelled outside cases; the minimum is 60; give more with {GIVE}"
         elif self.upper > MOST_OUTSIDE:
             yield (
                 f"{self.outside_accepted} of {self.outside} labelled outside cases would be accepted: that "
-                f"may be {100 * self.upper:.1f} % of such, and {100 * MOST_OUTSIDE:.0f} % are allowed"
+                f"may be {100 * self.upper:.1f} % of such cases, and the limit is {100 * MOST_OUTSIDE:.0f} %"
             )
 
     def sentence(self) -> str:

@@ -216,11 +216,11 @@ def policy_words(policy: Policy) -> Iterator[str]:
             "exactly one label"
         )
     if policy.evidence is None:
-        yield "  likely  is the most it says: no labelled inside and outside cases allow it to accept"
+        yield "  likely  is the strongest decision: no labelled inside and outside cases support 'accept'"
     else:
         yield f"  accept  on the evidence of {policy.evidence.sentence()}"
     for rule in policy.review_rules:
-        yield f"  review  if the case meets the rule '{rule.name}'"
+        yield f"  review  if the text matches the rule '{rule.name}'"
     if policy.utility is not None:
         yield "  utility matrix: the decision of largest expected utility replaces thresholds on the answer"
         for decision, row in policy.utility.items():
@@ -232,8 +232,8 @@ def too_few(policy: Policy) -> str | None:
     origin = policy.origin
     if origin.source != "round figures" or not origin.made_for:
         return None
-    few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_HELD_OUT} are needed)"
-    return few if origin.refuted else f"{few}, so that 'accept' promises no rate of errors"
+    few = f"the bank's {origin.n} descriptions are too few to tune thresholds ({LEAST_HELD_OUT} are needed)"
+    return few if origin.refuted else f"{few}, so 'accept' guarantees no error rate"
 
 
 def _source(policy: Policy) -> str:
@@ -257,15 +257,15 @@ def _thresholds(policy: Policy) -> Iterator[str]:
     if t.typicality is not None:
         yield f"  review  if typicality is below {t.typicality:g}"
     if t.alarm:
-        yield "  review  if independent views support the answer less than is usual for a correct one"
+        yield "  review  if independent views support the answer less than usual for a correct answer"
     if t.epistemic_bits is not None:
         yield f"  review  if epistemic uncertainty exceeds {t.epistemic_bits:g} bits{known('epistemic_bits')}"
     elif "epistemic_bits" in auroc:
-        yield f"  epistemic bits are not used: they do not tell errors here{known('epistemic_bits')}"
+        yield f"  epistemic bits are not used: they do not predict errors here{known('epistemic_bits')}"
     if policy.utility is not None:
         return
     if t.must_not_miss is not None:
-        yield f"  test    if a must-not-miss label that does not lead keeps at least {t.must_not_miss:g}"
+        yield f"  test    if a must-not-miss label that does not lead has at least {t.must_not_miss:g}"
     if t.confident is not None:
         yield f"  test    if the leading label has less than {t.confident:g}"
     if policy.origin.refuted:

@@ -9,7 +9,7 @@ so what it says only ever tightens the round figures, never loosens them.
 A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
 all, and everything is sent on. Below `LEAST_HELD_OUT` held-out texts the round figures stay as they are, and
 the policy says so. What few texts can do is refute: where more of the confident answers to them are wrong
-than the risk allows by chance (a binomial test at 5 %), nothing is simply accepted.
+than the risk allows by chance (a binomial test at 5 %), auto-accept is off.
 
 Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
 

@@ -470,7 +470,9 @@ def crossfitted(
 def refuse_few(cases: Sequence[Case]) -> None:
     n, inside = len(cases), sum(case.label != NONE_OF_THESE for case in cases)
     if n < FEWEST_CASES:
-        raise BadInput(f"{n} labelled cases are too few to calibrate on, and it takes {FEWEST_CASES}: the calibration stays as it is")
+        raise BadInput(
+            f"{n} labelled cases are too few to calibrate on, and it takes {FEWEST_CASES}: the calibration stays as it is"
+        )
     if inside < FEWEST_INSIDE:
         raise BadInput(
             f"{inside} of the {n} labelled cases have a label of the panel: give {FEWEST_INSIDE} at least"

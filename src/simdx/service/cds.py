@@ -193,7 +193,7 @@ def why_no_card(answer: Mapping[str, Any]) -> str | None:
     """What an answer says that would make a card with a label mislead, or None."""
     outside, typicality = answer["out_of_class"], answer["typicality"]
     if outside is not None and (outside >= NONE_IS_LIKELY or answer["label"] == NONE_OF_THESE):
-        return f"more likely none of the panel's labels (probability {outside:.2f})"
+        return f"none of these is more likely than any label (probability {outside:.2f})"
     if typicality is not None and typicality < UNLIKE:
         return f"unlike the descriptions the panel knows (typicality {typicality:.3f})"
     return None
@@ -211,7 +211,9 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action in ("test", "review") or any(one.must_not_miss for one in panel.labels if one.name == label)
+    urgent = action in ("test", "review") or any(
+        one.must_not_miss for one in panel.labels if one.name == label
+    )
     summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
     create = {
         "type": "create",
