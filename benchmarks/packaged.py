@@ -1,21 +1,30 @@
-"""What is packaged with the panels: the calibration of each by itself, and a policy tuned on simulated text.
+"""What is packaged with the panels: calibrations, policies tuned on simulated text, evidence for accepting.
 
     simdx validate transfer … --out results/transfer/record.json
-    python benchmarks/packaged.py
+    python benchmarks/packaged.py --data FOLDER            # all of it
+    python benchmarks/packaged.py --data FOLDER --evidence # the evidence alone
 
 Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. No case has a part in a number that
 answers depend on; how well calibrated they were on labelled cases is copied from the record of the suite.
+
+Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them as `CASES` names
+them. Where a file or an embedder is missing, the panel goes without evidence and accepts nothing.
 """
 
+import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from simdx import Classifier
 from simdx.bank.files import packaged_bank
+from simdx.datasets import read_cases
+from simdx.decide import evidence
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
+from simdx.errors import BadInput
 from simdx.methods import PanelData
 from simdx.methods.calibration import address_for, rehearse
 from simdx.methods.calibration_record import FILE, file_text
@@ -23,8 +32,15 @@ from simdx.panels import PACKAGED, load_source
 
 # Each embedder, and the record of the suite that was run with it, where there is one.
 EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": None}
-RECORDS = Path(__file__).parents[1] / "results" / "transfer"
-SOURCE = Path(__file__).parents[1] / "src" / "simdx"
+ROOT = Path(__file__).parents[1]
+RECORDS, SOURCE = ROOT / "results" / "transfer", ROOT / "src" / "simdx"
+# Panel -> labelled cases, and cases of no label; the probes are cases of no label for every panel.
+CASES = {
+    "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
+    "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),
+    "case-reports": ("pmc/cases.jsonl", "pmc/ood.jsonl"),
+}
+PROBES = ROOT / "tests" / "data" / "outside_probes.jsonl"
 
 
 def checked(record: str | None, name: str) -> dict[str, Any]:
@@ -37,7 +53,7 @@ def checked(record: str | None, name: str) -> dict[str, Any]:
     return {"checked": panels[name]["n"], "checked_ece": error["value"], "checked_interval": interval}
 
 
-def main() -> None:
+def write_calibrations_and_policies() -> None:
     held = {}
     for name in PACKAGED:
         source = load_source(name)
@@ -51,6 +67,48 @@ def main() -> None:
         policy = Classifier(name).desk.tuned()
         (SOURCE / "panels" / "data" / name / "policy.yaml").write_text(policy_text(policy), encoding="utf-8")
         print(f"{name}: {policy.thresholds}", flush=True)
+
+
+def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEvidence:
+    """What the cases show of accepting under the panel's own policy, in which they had no part."""
+    classifier = Classifier(name, embedder=embedder)
+    inside, outside = (folder / file for file in CASES[name])
+    cases, names = read_cases(inside, labels=classifier.panel.names), classifier.panel.names
+    probes = map(json.loads, PROBES.read_text(encoding="utf-8").splitlines())
+    others = [*read_cases(outside, labelled=False).texts]
+    others += [probe["text"] for probe in probes if name not in probe["inside"]]
+    seen, beyond = classifier.observe(cases.texts), classifier.observe(others)
+    return classifier.desk.tried_on(seen, cases.label_index(names), beyond)
+
+
+def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
+    """The file is written after every panel, so that a run that was stopped loses nothing."""
+    banks = {packaged_bank(load_source(name)).identity[:16] for name in PACKAGED}
+    kept = [one for one in evidence.packaged_records() if one.made_for["bank"] in banks]
+    held = {(one.made_for["bank"], one.made_for["embedder"]): one for one in kept}
+    for embedder in embedders:
+        for name in PACKAGED:
+            try:
+                found = evidence_of(name, embedder, folder)
+            except BadInput as problem:
+                print(f"{name}, {embedder}: no evidence: {problem}", flush=True)
+                continue
+            enough = "; ".join(found.shortcomings()) or "enough"
+            print(f"{name}, {embedder}: {found.sentence()}: {enough}", flush=True)
+            held[found.made_for["bank"], found.made_for["embedder"]] = found
+            target = SOURCE / "decide" / "data" / evidence.FILE
+            target.write_text(evidence.file_text(list(held.values())), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the labelled and outside cases")
+    parser.add_argument("--evidence", action="store_true", help="write the evidence alone")
+    parser.add_argument("--embedder", choices=EMBEDDERS, help="evidence with this one alone")
+    asked = parser.parse_args()
+    if not asked.evidence:
+        write_calibrations_and_policies()
+    write_evidence(asked.data, [asked.embedder] if asked.embedder else list(EMBEDDERS))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 import simdx
 from simdx import BadInput, Classifier, Prior
+from simdx.methods.calibration_record import Calibration
 from simdx.types import Bank, Panel
 
 CASES = [
@@ -82,3 +83,33 @@ def test_packaged_panel_out_of_class_and_decision() -> None:
     assert cancer.label == "oral squamous cell carcinoma"
     assert cancer.out_of_class < 0.5 < outside.out_of_class
     assert outside.decision.action == "review"
+
+
+def test_a_batch_with_decisions_is_a_frame(toy_panel: Panel, toy_bank: Bank) -> None:
+    classifier = Classifier(toy_panel, replace(toy_bank, background=("a stone wall", "a grey cloud")))
+    table = classifier.infer_batch(CASES, decisions=True)
+    frame = table.to_frame()
+    answers = classifier.infer(CASES, explain=False)
+    assert frame["action"].tolist() == [answer.decision.action for answer in answers]
+    assert frame["reason"].tolist() == [answer.decision.reason for answer in answers]
+    assert frame["label"].tolist() == list(classifier.predict(CASES))
+    assert frame["none of these"].tolist() == pytest.approx([answer.out_of_class for answer in answers])
+    for name in classifier.panel.names:
+        assert frame[name].tolist() == pytest.approx([answer.posterior[name] for answer in answers])
+    plain = classifier.infer_batch(CASES).to_frame()
+    assert "action" not in plain.columns
+    assert classifier.infer_batch([], decisions=True).to_frame().empty
+
+
+def test_the_calibration_error_of_an_answer_is_that_of_its_sentence() -> None:
+    """Packaged panels were checked on labelled cases: the number beside the sentence is the sentence's."""
+    found = Classifier("oral-lesions").infer(CASES[0], explain=False).calibration
+    assert found is not None
+    assert found.ece is not None
+    assert f"off by {100 * found.ece:.0f} %" in found.sentence
+    bare = Calibration("rehearsed", ece=0.01, accuracy=0.5)
+    assert bare.error_on_cases == (None, None)  # simulated texts say nothing about real ones
+    assert "50% of the bank's own texts" in "; ".join(bare.failures())
+    measured = replace(bare, basis="measured", n=30)
+    assert measured.error_on_cases == (0.01, None)
+    assert "50% of the labelled cases" in "; ".join(measured.failures())

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from simdx.bank.files import packaged_bank, read_bank
+from simdx.bank.files import bank_for
 from simdx.datasets import Dataset, read_cases
 from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
-from simdx.methods.calibration import FOLDS, SecondWriter, address_for, measured_on, refuse_few, rehearse
+from simdx.methods.calibration import FEWEST_CASES, FOLDS, SecondWriter, address_for, measured_on, rehearse
 from simdx.methods.calibration_record import FILE, Calibration, keep
 from simdx.methods.fitted import Progress
 from simdx.panels import PACKAGED, load_source
@@ -83,8 +83,7 @@ def calibrate_panel(
     if inside is None and outside:
         raise BadInput("--outside is by the writer of --inside: give that as well")
     source = load_source(name)
-    panel = source.panel
-    chosen = packaged_bank(source) if bank is None else read_bank(bank, panel)
+    panel, chosen, _ = bank_for(name, bank)
     second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
     if inside is not None:
         second = _second_writer(panel, inside, outside, set(chosen.texts))

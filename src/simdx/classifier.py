@@ -48,7 +48,6 @@ from simdx.types import NONE_OF_THESE, Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
     from simdx.bank.fresh import Usage
-    from simdx.decide.guarantees import Kind
 
 PriorLike = Prior | Mapping[str, float] | None
 Texts = list[str] | tuple[str, ...]
@@ -204,8 +203,9 @@ class Classifier:
         found = self.fitted.calibration
         if found is None:
             return None
-        same = {name: getattr(found, name) for name in ("basis", "n", "writers", "ece", "ece_interval")}
-        return CalibrationAnswer(sentence=found.sentence(), **same)
+        same = {name: getattr(found, name) for name in ("basis", "n", "writers")}
+        ece, interval = found.error_on_cases
+        return CalibrationAnswer(sentence=found.sentence(), ece=ece, ece_interval=interval, **same)
 
     @cached_property
     def desk(self) -> Desk:
@@ -219,26 +219,22 @@ class Classifier:
         return self.desk.policy
 
     def tune_policy(
-        self,
-        texts: Sequence[str],
-        label_index: Int,
-        *,
-        risk: float = 0.05,
-        confidence: float = 0.9,
-        coverage: float = 0.9,
-        kind: Kind = "class-conditional",
+        self, texts: Sequence[str], label_index: Int, *, outside: Sequence[str] = (), **how: Any
     ) -> Policy:
-        """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets."""
-        real = self.data.real
+        """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets.
+
+        With `outside`, real cases of no label, it also holds the evidence that accepting needs. `how`:
+        `risk`, `confidence`, `coverage` and `kind`, as `decide.tune.tune_on_labelled` takes them.
+        """
+        real, bank = self.data.real, self.bank
         held = frozenset() if real is None or real.centre is None else real.centre.texts
         if shared := sum(plain(text) in held for text in texts):
             raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
-        from simdx.decide.tune import tune_on_labelled
-
-        return tune_on_labelled(
-            self.panel, self.infer_batch(texts), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
-            risk=risk, confidence=confidence, coverage=coverage, kind=kind,
-        )  # fmt: skip
+        others = {plain(text): text for text in outside}  # a text that comes twice is one case
+        if shared := len({*held, *map(plain, (*bank.texts, *bank.background, *texts))} & others.keys()):
+            raise BadInput(f"{shared} outside cases are also among the cases or in the bank: give other ones")
+        beyond = self.observe(list(others.values())) if others else None
+        return self.desk.tuned_on(self.observe(list(texts)), label_index, beyond, **how)
 
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
         """Let `told` hear of every call to a language model that answering makes; most methods make none."""
@@ -301,9 +297,16 @@ class Classifier:
             self._answer(i, text, table, parts[i], evidence[i]) for i, text in enumerate(observations.texts)
         ]
 
-    def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
-        """The same numbers as columns, without evidence or decisions."""
-        return self.infer_batch_observed(self.observe(list(texts)), prior)
+    def infer_batch(
+        self, texts: Sequence[str], prior: PriorLike = None, *, decisions: bool = False
+    ) -> AnswerTable:
+        """The same numbers as columns, with decisions if asked for; `.to_frame()` is a table for pandas."""
+        observations = self.observe(list(texts))
+        table = replace(self.infer_batch_observed(observations, prior), names=self.panel.names)
+        if not decisions:
+            return table
+        parts = self.desk.decide(observations, table, explain=False) if len(observations.texts) else []
+        return replace(table, decisions=tuple(part.decision for part in parts))
 
     def infer_batch_observed(self, observations: Observations, prior: PriorLike = None) -> AnswerTable:
         """As `infer_batch`, for texts observed before, here or by another worker."""

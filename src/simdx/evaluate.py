@@ -20,9 +20,9 @@ from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset, check_options, options_of
 from simdx.datasets.differential import Differentials, differentials
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.guarantees import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
+from simdx.metrics.conformal import measured_sets
 from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
 from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
@@ -256,7 +256,7 @@ def _record(
 
 
 def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
-    """How many cases were accepted, sent to tests or to review, and how many of these were wrong."""
+    """How many cases were accepted, likely, sent to tests or to review, and how many of these were wrong."""
     wrong = arrays["posterior"].argmax(axis=1) != y
     chosen = {name: arrays["action"] == i for i, name in enumerate(evaluation.ACTION_NAMES)}
     return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}

@@ -12,7 +12,7 @@ from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
 from simdx.types import Float, Int, entropy_bits
 
-ACTION_NAMES = ("accept", "test", "review")
+ACTION_NAMES = ("accept", "likely", "test", "review")
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _MANY_VALUES = 12
 POINTS = 200  # of a curve: more would not be seen

@@ -19,8 +19,9 @@ MAX_LINE_BYTES = 8_000_000  # a case of a million characters, every one of them 
 FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
-def read_rows(path: str | Path) -> Iterator[Row]:
-    """(line or row number, mapping) for each row; blank lines are passed over."""
+def read_rows(path: str | Path, *, keep_empty: bool = False) -> Iterator[Row]:
+    """(line or row number, mapping) for each row; blank lines are passed over, and empty cells of a CSV file
+    unless they are to be kept."""
     path = Path(path)
     if os.path.isdir(path):
         raise BadInput(f"{str(path)[:200]} is a folder: give one of the files in it")
@@ -30,7 +31,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     if suffix in (".jsonl", ".ndjson"):
         return jsonl_rows(path)
     if suffix == ".csv":
-        return _csv(path)
+        return _csv(path, keep_empty)
     if suffix == ".parquet":
         return _parquet(path)
     raise BadInput(f"{path.name} is not a kind of file that can be read; give one of {', '.join(FORMATS)}")
@@ -65,7 +66,7 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
         yield number, row
 
 
-def _csv(path: Path) -> Iterator[Row]:
+def _csv(path: Path, keep_empty: bool) -> Iterator[Row]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # case reports exceed the default of 128 kB
     reader = csv.reader((line for _, line in _lines(path)), strict=True)
     start = 1
@@ -82,7 +83,8 @@ def _csv(path: Path) -> Iterator[Row]:
                     raise BadInput(
                         f"{path.name}, line {start}: {len(values)} values where the header has {len(header)}"
                     )
-                yield start, {k: v for k, v in zip(header, values, strict=True) if v != ""}
+                row = zip(header, values, strict=True)
+                yield start, {k: v for k, v in row if keep_empty or v != ""}
             start = reader.line_num + 1
     except csv.Error:
         raise BadInput(f"{path.name}, line {start}: not valid CSV") from None

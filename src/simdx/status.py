@@ -4,16 +4,16 @@ Each link says in words how it stands and, where it is not good, the one command
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simdx.bank.files import packaged_bank, read_bank
-from simdx.bank.plan import NEXT
+from simdx.bank.files import bank_for, read_manifest
 from simdx.embedders import get_embedder
+from simdx.errors import BadInput
 from simdx.methods import PanelData
 from simdx.methods.calibration import address_for
 from simdx.methods.calibration_record import Calibration, look_up, thin
@@ -24,7 +24,8 @@ STATES = ("missing", "weak", "fair", "good")  # from worst to best
 LEAST_A_LABEL = 20  # texts of the label with the fewest, below which a bank is weak
 GOOD_A_LABEL = 50
 LEAST_BACKGROUND = 20
-TOLD_APART = 0.75  # AUROC of other conditions, below which none of these is hardly told
+TOLD_APART = 0.75  # share of the bank's own texts, or AUROC of other conditions, that are told apart
+LEAST_USABLE = 0.5  # share of a model's texts that could be used
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class ChainLink:
 class Status:
     panel: str
     links: tuple[ChainLink, ...]
+    label_some: str | None = None  # the command that measures; None where labelled cases have been looked at
 
     @property
     def weakest(self) -> ChainLink | None:
@@ -49,16 +51,22 @@ class Status:
     def to_json(self) -> dict[str, Any]:
         weakest = self.weakest
         links = [asdict(link) for link in self.links]
-        return {"panel": self.panel, "links": links, "weakest": None if weakest is None else weakest.name}
+        following = [None if weakest is None else weakest.mend, self.label_some]
+        return {
+            "panel": self.panel, "links": links, "weakest": None if weakest is None else weakest.name,
+            "next": [command for command in dict.fromkeys(following) if command],
+        }  # fmt: skip
 
     def lines(self) -> Iterator[str]:
         for link in self.links:
             yield f"{link.name:<12} {link.state:<8} {link.says}"
         weakest = self.weakest
-        if weakest is None:
+        if weakest is not None:
+            yield f"weakest link: the {weakest.name} ({weakest.says}). It gets better by: {weakest.mend}"
+        if self.label_some is not None:
+            yield f"next: label a dozen of your own texts: {self.label_some}"
+        elif weakest is None:
             yield "every link is good"
-        else:
-            yield f"weakest link: the {weakest.name} ({weakest.says}). Next: {weakest.mend}"
 
 
 def status_of(
@@ -66,67 +74,97 @@ def status_of(
 ) -> Status:
     """Read from what lies on disk; nothing is asked, fitted or rehearsed."""
     source = load_source(name)
-    panel = source.panel
     where = name if name in PACKAGED else shlex.quote(str(name))
-    folder = source.folder / "bank" if bank is None else bank
-    build = f"simdx bank build --panel {where} --per-label {GOOD_A_LABEL} --out {shlex.quote(str(folder))}"
-    chosen = read_bank(bank, panel) if bank is not None else packaged_bank(source) if source.banks else None
-    if chosen is None:
-        missing = ChainLink("bank", "missing", "no description has been simulated", build)
-        return Status(panel.name, (missing, _descriptions(panel, where)))
-    model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
-    found = look_up(address_for(PanelData.prepare(panel, chosen, model)), source.folder)
+    ask = f"simdx bank ask --panel {where}"
     options = "" if bank is None else f" --bank {shlex.quote(str(bank))}"
     calibrate = f"simdx panel calibrate {where}{options}"
-    background = _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}")
-    links = (
-        _bank(chosen, build, found),
-        background,
-        _calibration(found, calibrate),
-        _descriptions(panel, where),
+    label_some = f"{calibrate} --ask texts.txt"
+    try:
+        panel, chosen, _ = bank_for(name, bank)
+    except BadInput:
+        if source.banks or bank is not None:
+            raise
+        says = "it has none, and the library does not know every label"
+        links = (ChainLink("bank", "missing", says, ask), _descriptions(source.panel, where))
+        return Status(source.panel.name, links, label_some)
+    model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
+    found = look_up(address_for(PanelData.prepare(panel, chosen, model)), source.folder)
+    measured = found is not None and (found.basis == "measured" or found.checked > 0)
+    from_library = bank is None and not source.banks
+    every = (
+        _bank(chosen, ask, found, made_by(bank or (source.banks[0].parent if source.banks else None))),
+        _background(chosen, found, ask, world=panel.world),
+        _calibration(found, calibrate, label_some),
+        _descriptions(panel, where, from_library),
     )
-    return Status(panel.name, links)
+    return Status(panel.name, every, None if measured else label_some)
 
 
-def _bank(bank: Bank, build: str, found: Calibration | None) -> ChainLink:
-    counts = np.bincount(bank.label_index, minlength=len(bank.labels))
-    least = int(counts.min())
+def made_by(folder: Path | None) -> Mapping[str, Any]:
+    """The manifest of a bank folder; nothing where there is none."""
+    try:
+        return {} if folder is None else read_manifest(folder)
+    except BadInput:
+        return {}
+
+
+def weaknesses(bank: Bank, made: Mapping[str, Any], found: Calibration | None) -> list[str]:
+    """Why a bank should not be trusted far: `bank build` and `panel status` both say this.
+
+    `made` is the bank's manifest. What labelled cases found is about the cases and not about the bank.
+    """
+    said = []
+    answers, measured = made.get("answers"), found is not None and found.basis == "measured"
+    if (made.get("settings") or {}).get("voice") == "short":
+        said.append("a very small model wrote it, and answers over such a bank are wrong far more often")
+    share = (len(bank.texts) + len(bank.background)) / answers if answers else 1.0
+    if share < LEAST_USABLE:
+        said.append(f"only {share:.0%} of the texts could be used")
+    if found is not None and not measured and found.accuracy is not None and found.accuracy < TOLD_APART:
+        said.append(f"only {found.accuracy:.0%} of its own texts, left out, were given to their label")
+    if found is not None and found.auroc is not None and found.auroc < TOLD_APART:
+        said.append(f"it hardly tells other conditions from its labels (AUROC {found.auroc:.2f})")
+    return [*said, *thin(bank, labelled=found is not None and (found.checked > 0 or measured))]
+
+
+def _bank(bank: Bank, ask: str, found: Calibration | None, made: Mapping[str, Any]) -> ChainLink:
+    least = int(np.bincount(bank.label_index, minlength=len(bank.labels)).min())
     says = f"{len(bank.texts)} simulated texts, at least {least} a label"
-    wrong = thin(bank, labelled=found is not None and (found.checked > 0 or found.basis == "measured"))
-    if any("copies" in reason for reason in wrong):  # more of them would be more of the same
-        return ChainLink("bank", "weak", f"{says}; {wrong[-1]}", f"{build}-2 --simulator {NEXT}")
-    state = "weak" if least < LEAST_A_LABEL or wrong else "fair" if least < GOOD_A_LABEL else "good"
-    return ChainLink("bank", state, says, None if state == "good" else build)
+    if wrong := weaknesses(bank, made, found):
+        return ChainLink("bank", "weak", f"{says}; {wrong[0]}", ask)
+    state = "weak" if least < LEAST_A_LABEL else "fair" if least < GOOD_A_LABEL else "good"
+    return ChainLink("bank", state, says, None if state == "good" else ask)
 
 
-def _background(bank: Bank, found: Calibration | None, build: str) -> ChainLink:
+def _background(bank: Bank, found: Calibration | None, ask: str, *, world: bool) -> ChainLink:
     n = len(bank.background)
-    if n == 0:
-        return ChainLink("background", "missing", "nothing tells none of these", build)
+    if n == 0 and not world:
+        return ChainLink("background", "missing", "nothing tells none of these", ask)
     auroc = None if found is None else found.auroc
     told = "" if auroc is None else f", told from labels with AUROC {auroc:.2f}"
-    says = f"{n} texts of other conditions{told}"
-    weak = n < LEAST_BACKGROUND or (auroc is not None and auroc < TOLD_APART)
-    return ChainLink("background", *(("weak", says, build) if weak else ("good", says, None)))
+    says = f"{n} texts of other conditions{told}" if n else f"the library's other conditions{told}"
+    weak = (n < LEAST_BACKGROUND and not world) or (auroc is not None and auroc < TOLD_APART)
+    return ChainLink("background", *(("weak", says, ask) if weak else ("good", says, None)))
 
 
-def _calibration(found: Calibration | None, calibrate: str) -> ChainLink:
-    name, data = "calibration", f"{calibrate} --data cases.csv  (20 to 100 labelled cases)"
+def _calibration(found: Calibration | None, calibrate: str, label_some: str) -> ChainLink:
+    name = "calibration"
     if found is None:
         return ChainLink(name, "missing", "never rehearsed", calibrate)
     said = found.sentence().removeprefix("calibration ")
     if failures := found.failures():
-        return ChainLink(name, "weak", f"{said}; {failures[0]}", data)
+        return ChainLink(name, "weak", f"{said}; {failures[0]}", label_some)
     if found.basis == "transferred":
         return ChainLink(name, "weak", said, calibrate)
     if found.basis == "measured" or found.checked:
         return ChainLink(name, "good", said, None)
-    return ChainLink(name, "fair", said, data)
+    return ChainLink(name, "fair", said, label_some)
 
 
-def _descriptions(panel: Panel, where: str) -> ChainLink:
+def _descriptions(panel: Panel, where: str, from_library: bool = False) -> ChainLink:
     silent: Sequence[str] = [label.name for label in panel.labels if not label.description]
-    if silent:
+    if silent and not from_library:
         says = f"no description of {', '.join(silent)[:80]}"
         return ChainLink("descriptions", "fair", says, f"edit {where}: a line under 'description:' for each")
-    return ChainLink("descriptions", "good", "every label has one", None)
+    says = "the library describes every label" if silent else "every label has one"
+    return ChainLink("descriptions", "good", says, None)

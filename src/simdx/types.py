@@ -69,7 +69,7 @@ class Panel:
     review_rules: tuple[ReviewRule, ...] = ()
     examples: tuple[Example, ...] = ()
     ask_about: tuple[str, ...] = ()  # other conditions that must be thought of: the background holds them
-    world: bool = False  # whether the library's other conditions stand beside the panel's own background
+    world: bool = True  # whether the library's other conditions stand beside the panel's own background
 
     @property
     def is_clinical(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 
 NEXT_TO_NOTHING = 0.005  # bits
-ACTIONS = {"accept": "Accept", "test": "Test further", "review": "Send to review"}
+ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
 NO_PROMISE = "no error rate is promised"
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
+from simdx.bank.describe import usable
 from simdx.bank.plan import larger_than
 from simdx.panels import load_panel
+from simdx.types import Label, Panel
 from tests.cli.conftest import Cli
 
 BUILD = ("bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "3")
@@ -84,15 +86,23 @@ def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli
     assert "cannot be changed" in cli("panel", "describe", "oral-lesions").complaint
 
 
+def test_a_list_of_headings_is_no_description() -> None:
+    panel = Panel("h", (Label("tension headache"), Label("gout")))
+    said = "Headache, Triggers, Symptoms, Findings."
+    assert usable(panel, panel.labels[0], said) is None
+    assert usable(panel, panel.labels[0], "a pressing band on both sides, worse in the evening") is not None
+
+
 def test_a_weak_bank_is_called_weak_and_the_next_model_named(
     cli: Cli, tmp_path: Path, private_home: Path
 ) -> None:
     given = (*BUILD, "--rehearsal", 0)
     strong = cli(*given, "--out", tmp_path / "full", "--json").json
-    assert (strong["weak_because"], strong["advice"]) == ([], None)
+    # of nine texts: the same reasons that `panel status` gives
+    assert [reason[:12] for reason in strong["weak_because"]] == ["the bank has", "the bank's t"]
     small = cli(*given, "--voice", "short", "--out", tmp_path / "short", "--json").json
     assert "a very small model wrote it" in small["weak_because"][0]
-    assert "Next, try a larger model" in small["advice"]
+    assert "or a larger model" in small["advice"]
     poor = cli(*given[:4], "--simulator", "scripted:leak=0.7", *given[6:], "--out", tmp_path / "poor")
     assert "this bank is weak: only" in poor.out
     assert larger_than("smollm2@b179") == larger_than("hf:smollm2@b179") != larger_than("openai:m@http://x")
@@ -176,7 +186,7 @@ def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_ho
     plain.write_text("label,text\napple,red\nstone,grey\n")
     odd = cli(*given, plain, "--out", tmp_path / "c").complaint
     assert "line 3: what stands in 'label' is not a label of the panel (apple, river)" in odd
-    assert "stone" not in odd
+    assert "a row in all, 'stone' on line 3" in odd
     assert not (tmp_path / "c").exists()
     assert "bank import --from a.csv" in cli("classify", "red", "--panel", panel, "--bank", plain).complaint
 

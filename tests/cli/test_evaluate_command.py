@@ -39,6 +39,21 @@ def test_json_is_one_object_with_the_contracts_keys(cli: Cli, cases: Path) -> No
         assert words in said
 
 
+def test_rows_of_none_of_these_are_cases_outside(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    """The file that `panel calibrate --data` takes is taken here; --ood adds to its outside cases."""
+    outside = [{"note": text, "dx": "none of these"} for text in ("a sprained ankle", "an itching scalp")]
+    both = tmp_path / "both.jsonl"
+    both.write_text("\n".join([cases.read_text("utf-8"), *map(json.dumps, outside)]), "utf-8")
+    record = cli(*EVALUATE, both, "--json").json
+    assert (record["n"], record["ood"]["n"]) == (3, 2)
+    assert record["accuracy"] == cli(*EVALUATE, cases, "--json").json["accuracy"]
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps({"note": "a wart of the hand"}), "utf-8")
+    assert cli(*EVALUATE, both, "--ood", more, "--json").json["ood"]["n"] == 3
+    more.write_text("\n".join(map(json.dumps, outside)), "utf-8")
+    assert "some need a label" in cli(*EVALUATE, more).complaint
+
+
 def test_files_with_cases_are_for_whom_the_umask_says(cli: Cli, cases: Path, tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:

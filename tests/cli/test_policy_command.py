@@ -35,6 +35,27 @@ def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
     assert isinstance(answer["conformal_set"], list)
 
 
+def test_outside_cases_give_the_evidence_that_accepting_needs(cli, tmp_path: Path) -> None:
+    """Rows of none of these in the cases count like those of --ood."""
+    here = Path(__file__).parents[1] / "data"
+    bank = Path(__file__).parents[2] / "src/simdx/panels/data/oral-lesions/bank.jsonl"
+    rows = [json.loads(line) for line in bank.read_text(encoding="utf-8").splitlines()]
+    rows = [{**row, "text": row["text"][:120]} for row in rows]
+    rows += [{"text": f"The heel hurts on the first {i} steps.", "label": "none of these"} for i in range(9)]
+    data, file = tmp_path / "cases.jsonl", tmp_path / "policy.yaml"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    probes = (here / "outside_probes.jsonl").read_text(encoding="utf-8").splitlines()
+    outside = tmp_path / "outside.jsonl"
+    outside.write_text("\n".join(line for line in probes if "oral-lesions" not in line), encoding="utf-8")
+    asked = ("policy", "tune", *ORAL, "--data", data, "--ood", outside, "--out", file)
+    found = cli(*asked, "--json").json["evidence"]
+    assert (found["inside"], found["outside"]) == (180, 169 + 9)
+    assert found["outside_accepted"] <= 3
+    assert 0 < found["upper"] < 0.05
+    shown = cli("policy", "show", file).out
+    assert f"{found['accepted']} of 180 cases of the labels accepted" in " ".join(shown.split())
+
+
 def test_show_takes_the_bank_of_a_panel_without_one(cli, tmp_path: Path, private_home: Path) -> None:
     panel, bank = tmp_path / "p.yaml", tmp_path / "b.jsonl"
     panel.write_text("labels: [apple, river]\nembedder: hashing\n", encoding="utf-8")
@@ -52,6 +73,7 @@ def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
     for arguments, said in (
         ((*tune, out, "--risk", "2"), "--risk"),
         ((*tune, out, "--panel", "nonesuch"), "unknown panel"),
+        ((*tune, tmp_path / "q.yaml", "--ood", out), "--ood is for what --data tunes"),
         ((*tune, tmp_path / "no" / "p.yaml"), "folder"),
         ((*tune, tmp_path), "names a folder"),
         ((*tune, out, "--data", out, "--sets", "odd"), "--sets"),

@@ -9,6 +9,7 @@ import pytest
 from simdx.cli.quickstart import _inside
 from simdx.panels import load_source
 from tests.cli.conftest import Cli
+from tests.conftest import ROOT
 
 TICKETS = ("late delivery=the parcel has not come", "wrong invoice=an amount is not right")
 QUICK = ("--register", "general", "--simulator", "scripted", "--no-serve")
@@ -23,10 +24,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> object:
 
 def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     out = tmp_path / "tickets"
-    # labels, a line for each, the file left as it is, the texts asked for again and approved, a case
-    typed(
-        "late delivery", "wrong invoice", "", "the parcel has not come", "", "", "e", "y", "It is late.", ""
-    )
+    # labels, a line for each, the texts asked for again and approved, a case
+    typed("late delivery", "wrong invoice", "", "the parcel has not come", "", "e", "y", "It is late.", "")
     ran = cli("quickstart", "--out", out, *QUICK, "--per-label", 12)
     assert ran.code == 0, ran.err
     source = load_source(out)  # the panel names its bank: --panel is enough from here on
@@ -47,12 +46,15 @@ def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     links = {link["name"]: link for link in status["links"]}
     states = [links[name]["state"] for name in ("bank", "background", "descriptions")]
     assert states == ["weak", "good", "good"]
-    assert "simdx bank build --panel" in links["bank"]["mend"]
+    # What is advised is not refused: a build with other settings would be, in a folder that holds a bank.
+    assert links["bank"]["mend"] == f"simdx bank ask --panel {out}"
+    assert cli(*links["bank"]["mend"].split()[1:]).code == 0
+    assert status["next"] == [links["bank"]["mend"], f"simdx panel calibrate {out} --ask texts.txt"]
 
 
 def test_nothing_is_built_that_nobody_approved(cli: Cli, tmp_path: Path, typed) -> None:
     out = tmp_path / "p"
-    typed("", "n")
+    typed("n")
     ran = cli("quickstart", *TICKETS, "--out", out, *QUICK)
     assert ran.code == 2
     assert "simdx: nothing was approved" in ran.err.strip().splitlines()[-1]
@@ -109,19 +111,113 @@ def test_nobody_to_ask(cli: Cli, tmp_path: Path, typed) -> None:
     assert "nobody to ask" in cli("quickstart", "--out", tmp_path / "p").err.splitlines()[-1]
 
 
-def test_a_line_the_model_cannot_propose_is_asked_for(
+def test_a_small_model_needs_a_line_and_does_not_propose_it(
     cli: Cli, tmp_path: Path, typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small model proposes nothing for most names: quickstart asks again, or says how to go on."""
-    monkeypatch.setattr("simdx.bank.describe.propose", lambda panel, _: dict.fromkeys(panel.names))
+    """Its proposals were dead ends ("Headache, Triggers, Symptoms, Findings."): the person is asked."""
+    monkeypatch.setattr("simdx.bank.describe.propose", lambda *_: pytest.fail("the model was asked"))
     monkeypatch.setattr("simdx.bank.plan.voice_for", lambda _: "short")
-    stuck = cli("quickstart", "migraine", "cluster", "--out", tmp_path / "a", *QUICK, "--yes")
+    stuck = cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "a", *QUICK, "--yes")
     assert stuck.code == 2
-    assert f"simdx quickstart --out {tmp_path / 'a'} --simulator scripted --yes" in stuck.err.splitlines()[-1]
-    typed("", "", "", "throbs on one side", "stabs behind an eye", "n")
-    cli("quickstart", "migraine", "cluster", "--out", tmp_path / "b", *QUICK)
+    assert f"simdx bank ask --panel {tmp_path / 'a'}" in stuck.err.splitlines()[-1]
+    typed("", "throbs on one side", "stabs behind an eye", "n")
+    cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "b", *QUICK)
     said = [label.description for label in load_source(tmp_path / "b").panel.labels]
     assert said == ["throbs on one side", "stabs behind an eye"]
+
+
+CLASSIC = {
+    "migraine": "Throbbing pain on the left side of my head since this morning, I feel sick, light and noise "
+    "make it worse and I want to lie in a dark room.",
+    "tension headache": "A dull pressure like a tight band around my whole head every afternoon, on both "
+    "sides, and I can go on working.",
+    "cluster headache": "Every night at two I wake with a stabbing pain behind my right eye, it waters and "
+    "my nose runs, I pace the room, and after an hour it is gone.",
+}
+
+
+def test_labels_of_the_library_need_no_model(
+    cli: Cli, tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The README's own panel: right on the three classic cases, and no simulator is ever made."""
+    monkeypatch.setattr("simdx.simulators.get_simulator", lambda *_, **__: pytest.fail("a model was loaded"))
+    out = tmp_path / "headaches"
+    ran = cli("quickstart", *CLASSIC, "--out", out, "--yes", "--no-serve", "--text", CLASSIC["migraine"])
+    assert ran.code == 0, ran.err
+    assert "no model is needed" in ran.err
+    for label, text in CLASSIC.items():
+        answer = cli("classify", text, "--panel", out, "--json").json
+        assert max(answer["posterior"], key=answer["posterior"].get) == label
+        # what the rehearsal found is what answers rest on
+        assert answer["calibration"]["sentence"].startswith("calibration rehearsed on 132")
+    emergency = "Worst headache of my life, like a bat to the back of my head an hour ago, my neck is stiff."
+    assert cli("classify", emergency, "--panel", out, "--json").json["decision"]["action"] != "accept"
+    status = cli("panel", "status", out, "--json").json
+    assert {link["name"]: link["state"] for link in status["links"]}["descriptions"] == "good"
+    assert status["next"][-1] == f"simdx panel calibrate {out} --ask texts.txt"
+
+
+REPLIES = ROOT / "tests" / "data" / "replies"
+
+
+def test_a_chat_model_is_the_second_way(cli: Cli, tmp_path: Path, private_home: Path, typed) -> None:
+    """A label that the library does not know: a prompt, two replies, stopped, gone on with, an answer."""
+    out = tmp_path / "p"
+    labels = ("migraine", "tension headache", "cluster headache", "snow blindness ache=burning after snow")
+    typed("1", "nowhere.txt", REPLIES / "table.md", "")
+    ran = cli("quickstart", *labels, "--out", out, "--no-serve", "--register", "patient")
+    assert ran.code == 0, ran.err
+    assert "weak, answers over its bank are often wrong; about" in ran.err  # said of the embedded model
+    assert "there is no file 'nowhere.txt'" in ran.err
+    assert "there is no bank yet" in ran.err.splitlines()[-1]  # nothing of the fourth label so far
+    assert (out / "ask.txt").read_text().count("snow blindness ache") >= 3
+    assert '"snow blindness ache"' in (out / "chat" / "next-prompt.txt").read_text()
+    reply = tmp_path / "reply.txt"
+    burning = ("After a whole day on the glacier", "Since the ski tour", "All evening after the sledge run")
+    reply.write_text("".join(f"snow blindness ache | {start} my eyes burn like sand.\n" for start in burning))
+    typed("1", reply, "", "My eyes burn after skiing.", "")
+    again = cli("quickstart", "--out", out, "--no-serve")
+    assert again.code == 0, again.err
+    assert [path.name for path in load_source(out).banks] == ["bank.jsonl"]
+    assert "snow blindness ache" in again.out
+
+
+def test_the_embedded_model_is_the_last_way_and_called_weak(
+    cli: Cli, tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simdx.bank.plan.EMBEDDED", "scripted")
+    monkeypatch.setattr("simdx.bank.plan.voice_for", lambda _: "short")
+    out = tmp_path / "tickets"
+    ran = cli(
+        "quickstart",
+        *TICKETS,
+        "--out",
+        out,
+        "--register",
+        "general",
+        "--yes",
+        "--no-serve",
+        "--per-label",
+        55,
+    )
+    assert ran.code == 0, ran.err
+    assert "weak, answers over its bank are often wrong; about 9 to 14 minutes" in ran.err
+    (bank,) = [x for x in cli("panel", "status", out, "--json").json["links"] if x["name"] == "bank"]
+    assert bank["state"] == "weak"  # 55 texts a label are no merit here
+    assert "a very small model wrote it" in bank["says"]
+    assert "this bank is weak: a very small model wrote it" in ran.out  # and the build says the same
+
+
+def test_a_new_panel_is_told_the_three_ways(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    said = cli("panel", "new", path, "--label", "migraine", "--label", "odd ache").out
+    assert "the library does not know 'odd ache' (nearest by meaning: " in said
+    ways = [
+        said.index(word) for word in ("labels of the library", "any chat model", "the embedded model (weak")
+    ]
+    assert ways == sorted(ways)
+    known = tmp_path / "known.yaml"
+    assert "describes every label" in cli("panel", "new", known, "--label", "gout", "--label", "migraine").out
 
 
 def test_packaged_panels_are_good(cli: Cli) -> None:

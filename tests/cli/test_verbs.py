@@ -29,6 +29,14 @@ def test_help_loads_neither_numpy_nor_torch() -> None:
     assert "classify" in done.stdout
 
 
+@pytest.mark.parametrize("group", [(), ("bank",), ("panel",), ("scale",)])
+def test_no_line_of_a_list_of_commands_is_cut_off(cli: Cli, group: tuple[str, ...]) -> None:
+    shown = cli(*group, "--help").out
+    assert "..." not in shown.partition("\nCommands:\n")[2]
+    if group == ("bank",):
+        assert "or of descriptions you already have (--from)." in " ".join(shown.split())
+
+
 def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
     assert {p["name"] for p in cli("panel", "list", "--json").json["panels"]} >= {"oral-lesions"}
     assert cli("panel", "show", "oral-lesions", "--json").json["labels"][0]["must_not_miss"] is True

@@ -85,6 +85,21 @@ def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(tmp_path: Path) ->
         assert "Shut" not in str(caught.value)
 
 
+def test_every_wrong_label_is_told_and_a_short_one_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "text,label\none,migraine\ntwo,migrane\nthree,\nfour,migrane\n"
+        "five,A long story of a patient that stands in the wrong column\nsix,gout\n"
+    )
+    with pytest.raises(BadInput) as caught:
+        read_cases(path, labels=["migraine", "tension headache"])
+    said = str(caught.value)
+    assert "d.csv, line 3: what stands in 'label' is not a label of the panel (migraine, tension" in said
+    assert "5 rows in all, 'migrane' on line 3, 5 (did you mean 'migraine'?); empty" in said
+    assert "on line 4; other words on line 6; 'gout' on line 7" in said
+    assert "story" not in said
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -95,7 +110,12 @@ def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(tmp_path: Path) ->
         ("d.parquet", b"not parquet", "not a readable Parquet file"),
         ("d.csv", b"text,label\none,x\ntwo,y,z\n", "line 3: 3 values where the header has 2"),
         ("d.csv", b'text,label\none,x\n"two,y\n', "line 3: not valid CSV"),
-        ("d.csv", b'text,label\n"one\ntwo",x\nthree,\n', "d.csv, line 4: no column 'label'"),
+        ("d.csv", b'text,label\n"one\ntwo",x\nthree,\n', "d.csv, line 4: the label in 'label' is empty"),
+        (
+            "d.csv",
+            b"text,label\none,\ntwo,\n",
+            "d.csv, line 2: the label in 'label' is empty or not a string, and",
+        ),
         ("d.csv", b"body,class\nhello,a\n", "only 'body', 'class': call one of them 'text'"),
         ("d.csv", b"text;label\nhello;a\n", "save the file with commas"),
         ("d.csv", b"the first case of a file that has no header,a\nhello,a\n", "must name"),

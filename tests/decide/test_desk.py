@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide.guarantees import calibrate
 from simdx.decide.policy import policy_text, read_policy
 from simdx.decide.tune import cross_fitted, folds_in_turn
 from simdx.errors import BadInput
+from simdx.metrics.conformal import calibrate
 from simdx.panels import load_source
 from simdx.types import Bank, Panel
 
@@ -29,7 +29,7 @@ def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
     assert sorted(s["text"] for s in answer["sentences"]) == [CASE[:60], CASE[61:]]
     assert answer["flip"]["label"] != answer["label"]
     assert 0 < answer["flip"]["prior"] < 1
-    assert answer["decision"]["action"] in ("accept", "test", "review")
+    assert answer["decision"]["action"] in ("accept", "likely", "test", "review")
     assert answer["decision"]["reason"] == "; ".join(answer["decision"]["reasons"])
     assert answer["conformal_set"] is None  # no calibration cases were given
     assert answer["provenance"]["policy"] == "thresholds from simulated text"
@@ -92,14 +92,8 @@ def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel, toy_bank: Bank)
         toy_bank, texts=texts, label_index=np.tile(toy_bank.label_index, 3), background=background
     )
     c = Classifier(toy_panel, enough, policy=file)
-    assert c.infer("red sweet fruit tree orchard juice").decision.action == "accept"
+    assert c.infer("red sweet fruit tree orchard juice").decision.action == "likely"
     assert c.infer("the boat on the water").decision.reasons[0] == "a boat is involved"
-    # a policy cannot have a bank accept that is too small or was never weighed against anything
-    (reason,) = Classifier(toy_panel, toy_bank, policy=file).infer("red sweet fruit").decision.reasons
-    assert reason == (
-        "nothing is simply accepted here: the bank has no background, so that none of these was never "
-        "weighed; the bank has 36 texts, and it takes 100"
-    )
     with pytest.raises(BadInput, match="cannot be read"):
         Classifier(toy_panel, toy_bank, policy=tmp_path / "none.yaml")
 

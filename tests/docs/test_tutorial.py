@@ -1,5 +1,7 @@
 """The tutorial and the Python of the how-tos work as printed: blocks are run in order, outputs compared."""
 
+import csv
+import json
 import os
 import re
 import subprocess
@@ -158,3 +160,30 @@ def test_a_record_system_calls(tmp_path: Path) -> None:
                 run_block(block, tmp_path, page, SIMDX_URL=address)
         finally:
             service.terminate()
+
+
+@pytest.mark.slow
+def test_the_page_on_own_panels(tmp_path: Path, private_home: Path) -> None:
+    """In order, with the files it speaks of: a reply, texts and labelled cases."""
+    told = {"hives": "weals that itch and move", "eczema": "dry cracked patches in the elbow folds"}
+    when = ("since Monday", "for weeks", "every evening", "after a shower", "at night", "in spring")
+    lines = [
+        f"{label} | {time.capitalize()} I have {words}, my skin is red and I scratch."
+        for label, words in told.items()
+        for time in when
+    ]
+    lines += [
+        f"none of these (condition {i}) | My toe number {i} hurts so much that I limp." for i in range(4)
+    ]
+    (tmp_path / "reply.txt").write_text("\n".join(lines))
+    cases = [json.loads(line) for line in (ROOT / "tests/data/headache_cases.jsonl").read_text().splitlines()]
+    for name, columns in (("cases.csv", ("text", "label")), ("texts.csv", ("text",))):
+        with (tmp_path / name).open("w", newline="") as file:
+            table = csv.DictWriter(file, columns, extrasaction="ignore")
+            table.writeheader()
+            table.writerows(cases)
+    page = ROOT / "docs" / "howto" / "panel.md"
+    chosen = [b for b in runnable(page) if b.language == "bash" and not b.remark.startswith("not run: ")]
+    assert len(chosen) >= 5
+    for block in chosen:
+        run_block(block, tmp_path, "docs/howto/panel.md")

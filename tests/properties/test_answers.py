@@ -30,7 +30,7 @@ def sound(answer: Answer) -> None:
     assert answer.label == max(answer.posterior, key=lambda label: answer.posterior[label])
     assert 0 <= answer.out_of_class == answer.posterior["none of these"] <= 1
     assert 0 <= answer.typicality <= 1
-    assert answer.decision.action in ("accept", "test", "review")
+    assert answer.decision.action in ("accept", "likely", "test", "review")
     json.dumps(answer.to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 

@@ -58,7 +58,7 @@ def test_prior_top_and_decisions(job: Job, cases, tmp_path: Path) -> None:
     assert set(table.column("label").to_pylist()) == {"river"}
     assert all(len(p) == 2 and p[0] >= p[1] for p in table.column("top_probabilities").to_pylist())
     assert "posterior" not in table.column_names
-    assert set(table.column("action").to_pylist()) <= {"accept", "test", "review"}
+    assert set(table.column("action").to_pylist()) <= {"accept", "likely", "test", "review"}
 
 
 def test_poisoned_rows_are_named_and_the_rest_is_answered(job: Job, toy_bank, tmp_path: Path) -> None:

@@ -151,6 +151,9 @@ def test_type_classify_and_move_a_slider(browser: Any, page: Page) -> None:
     assert before > page.value("oral mucocele") == 0
     until(page.settled)
     assert "oral mucocele" not in page("decision-title").text
+    shown = [sheet.text for sheet in page("evidence-list").find_elements(By.TAG_NAME, "h3")]
+    assert shown  # the evidence is that of the answer at rest
+    assert not any(title.startswith("oral mucocele") for title in shown)
     page("reset-prior").click()
     until(lambda: page.value("oral mucocele") == before)
     until(page.settled)
@@ -390,8 +393,9 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
 
 
 def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
-    assert page("decision-title").text == "Accept: oral mucocele, over 99 %"
-    assert "no error rate is promised" in page("decision-notes").text
+    title = page("decision-title").text
+    assert title in ("Accept: oral mucocele, over 99 %", "Likely: oral mucocele, over 99 %")
+    assert ("no error rate is promised" in page("decision-notes").text) == title.startswith("Accept")
     accept = browser.execute_script(
         "return getComputedStyle(document.documentElement).getPropertyValue('--accept-ground')"
     ).strip()
@@ -403,7 +407,7 @@ def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
 
     assert ground() != green
     browser.execute_script("document.getElementById('decision').toggleAttribute('data-promised', true)")
-    assert ground() == green
+    assert (ground() == green) == title.startswith("Accept")  # nothing else is green, whatever is promised
 
 
 def test_what_a_method_draws_around_its_own_answer(blank: Page) -> None:

@@ -7,6 +7,8 @@ import uuid
 import pytest
 from starlette.testclient import TestClient
 
+from simdx.panels import load_panel
+from simdx.service import cds
 from tests.service.conftest import ASK, PANEL, TEXT
 from tests.service.test_fhir import check_assessment
 
@@ -99,6 +101,25 @@ def test_a_card_carries_posterior_uncertainty_decision_and_link(
     assessment = card["suggestions"][0]["actions"][0]["resource"]
     assert assessment["subject"] == {"reference": "Patient/42"}
     assert assessment["basis"][0]["reference"] == "DocumentReference/n1"
+
+
+@pytest.mark.parametrize(
+    ("action", "said", "indicator"),
+    [
+        ("accept", "**Accept** (no error rate is promised): r.", "info"),
+        ("likely", "**Likely**: r.", "info"),
+        ("test", "**Abstains: Test further**: r.", "warning"),
+    ],
+)
+def test_a_card_says_its_action(client: TestClient, action: str, said: str, indicator: str) -> None:
+    answer = client.post("/v1/classify", json=ASK).json()
+    answer["decision"] |= {"action": action, "reason": "r", "promise": None}
+    card = cds.card(
+        answer, load_panel(PANEL), card_id=uuid.uuid4(), base_url="http://127.0.0.1", assessment={},
+        read="a note", unread=(),
+    )  # fmt: skip
+    assert card["detail"].startswith(said)
+    assert card["indicator"] == indicator
 
 
 def test_an_abstaining_card_says_why(client: TestClient) -> None:

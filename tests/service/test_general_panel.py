@@ -52,7 +52,7 @@ def test_resources_and_cards_stay_out_of_the_clinic(client: TestClient) -> None:
         assert clinical_words(card["summary"] + card["detail"]) == set()
 
 
-@pytest.mark.parametrize("action", ["accept", "test", "review"])
+@pytest.mark.parametrize("action", ["accept", "likely", "test", "review"])
 def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action: str) -> None:
     panel = load_panel(PANEL)
     answer = client.post("/v1/classify", json={"panel": "tickets", "text": TICKET}).json()

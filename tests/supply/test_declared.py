@@ -16,6 +16,7 @@ EXTRA_OF = {
     "bank_score.py": "report", "cli/mcp.py": "mcp", "report/plots.py": "report",
     "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
+    "methods/fitted.py": "eval",
     "embedders/sentence.py": "sentence", "evaluate.py": "eval", "egress.py": "openai",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",

@@ -6,6 +6,7 @@ an illness may be wrong, and nothing it says enters a panel file unseen.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,11 @@ _ASKED_GENERAL = (
     "Somebody writes a short message about this: {name}. Say in one sentence what this person wants."
 )
 _OPENING_GENERAL = "The person wants"
+# Words that a small model lists instead of findings.
+_EMPTY = {
+    "symptom", "symptoms", "sign", "signs", "finding", "findings", "trigger", "triggers", "cause", "causes",
+    "diagnosis", "treatment", "typical", "common", "and", "or", "of", "the", "a", "it", "are", "is", "with",
+}  # fmt: skip
 
 
 def undescribed(panel: Panel) -> tuple[Label, ...]:
@@ -43,7 +49,7 @@ def propose(panel: Panel, simulator: Simulator) -> Mapping[str, str | None]:
     found: dict[str, str | None] = {}
     for label in labels:
         said = [next(answers) for _ in range(TRIES)]
-        lines = (_usable(panel, label, tidy(c.text, c.finish_reason)) for c in said if c.ok)
+        lines = (usable(panel, label, tidy(c.text, c.finish_reason)) for c in said if c.ok)
         found[label.name] = next((line for line in lines if line), None)
     return found
 
@@ -60,12 +66,15 @@ def _request(panel: Panel, label: Label, seed: int) -> Request:
     )
 
 
-def _usable(panel: Panel, label: Label, text: str) -> str | None:
+def usable(panel: Panel, label: Label, text: str) -> str | None:
     """The first sentence, without the label's own names; nothing where it names another or is no sentence."""
     line = " ".join(text.partition(". ")[0].split()).rstrip(".")
     if panel.is_clinical:
         line = line.removeprefix(_OPENING).lstrip(" :,")
         line = unnamed(replace(label, description=line), panel.register)
+    said = {w for w in re.findall(r"[a-z]+", line.lower()) if w not in _EMPTY}
+    if len(said - set(label.name.lower().split())) < 3:  # "Headache, triggers, symptoms, findings."
+        return None
     if not 3 <= len(line.split()) <= LONGEST or names_one_of([label.name, *label.aliases], line):
         return None
     if Scrubber.for_topic(panel, label.name).reason(line) not in (None, "too short"):

@@ -12,6 +12,7 @@ the line number.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +89,7 @@ def library_bank(source: PanelSource) -> Bank:
     if unknown := [repr(name) for name, texts in found.items() if len(texts) < FEWEST_OF_LIBRARY]:
         raise BadInput(
             f"panel '{panel.name}' has no bank, and the library does not know {', '.join(unknown)}: "
-            "give --bank, or build one with 'simdx bank build'"
+            "give --bank, or make one with 'simdx bank ask' and any chat model"
         )
     rows = [(name, text) for name, texts in found.items() for text in texts]
     background = background_texts(source.background, panel) if source.background else ()
@@ -227,6 +228,30 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
     data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
     write_atomically(path, data)
     return hashlib.sha256(data).hexdigest()
+
+
+def name_bank(file: Path, bank: str, background: str | None) -> bool:
+    """Let a panel file name its bank, in the place of any it named; False where it has to be done by hand."""
+    text = re.sub(
+        r"^(?:banks|background|against_background):[ \t]*\S.*\n?", "", file.read_text("utf-8"), flags=re.M
+    )
+    lines = [
+        f"banks: [{json.dumps(bank)}]",
+        *([f"background: {json.dumps(background)}"] if background else []),
+    ]
+    text = text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
+    before, trial = load_source(file).panel, file.with_name(f".{file.name}.trial")
+    try:
+        write_atomically(trial, text)
+        after = load_source(trial)
+    except BadInput:
+        return False
+    finally:
+        trial.unlink(missing_ok=True)
+    if after.panel.labels != before.labels or len(after.banks) != 1:
+        return False
+    write_atomically(file, text)
+    return True
 
 
 # --------------------------------------------------------------------------- rows

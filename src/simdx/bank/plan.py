@@ -25,7 +25,9 @@ from simdx.types import Label, Panel, content_hash
 
 VOICES = ("full", "short")
 SMALL_MODEL_MB = 600  # below this a model needs the short wording
+EMBEDDED = "smollm2"
 NEXT = "qwen2.5-coder-1.5b"  # the model to try after a small one
+SECONDS_A_TEXT = (4, 6)  # by the embedded model on two cores, rejected texts included
 MOST_TEXTS = 100_000  # of a label or the background; a bank is held in memory, and more is a slip of the keys
 BACKGROUND = ""  # the stratum of conditions outside the panel; no label may be empty
 
@@ -138,6 +140,13 @@ def voice_for(simulator: str) -> str:
     elif simulator.endswith(".gguf") and Path(simulator).is_file():
         megabytes = Path(simulator).stat().st_size / 1_000_000
     return "short" if megabytes < SMALL_MODEL_MB else "full"
+
+
+def weak_model_words(panel: Panel, per_label: int) -> str:
+    """What to expect of a bank by the embedded model, said before it starts."""
+    texts = len(panel.names) * (per_label + 4) + max(20, per_label * len(panel.names) // 5)
+    low, high = (max(1, round(texts * seconds / 60)) for seconds in SECONDS_A_TEXT)
+    return f"weak, answers over its bank are often wrong; about {low} to {high} minutes on two cores"
 
 
 def larger_than(simulator: str) -> str:

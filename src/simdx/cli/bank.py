@@ -1,14 +1,18 @@
-"""`simdx bank import|show|score|verify|export|merge`, and build and conditions from their own module."""
+"""`simdx bank ask|import|show|score|verify|export|merge`, and build and conditions from their own module."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
 from simdx.cli import bank_build, options
 from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput, RunFailed
+
+if TYPE_CHECKING:
+    from simdx.bank.chat import Gathered
+    from simdx.types import Panel
 
 app = Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
 app.command()(bank_build.build)
@@ -18,27 +22,190 @@ SHOWN = ("panel", "labels", "rejected", "hash")  # of a manifest
 Folder = Annotated[Path, Argument(metavar="DIR", help="A bank folder.")]
 
 
+TextsPerLabel = Annotated[int, Option(min=2, max=1000, help="Texts wanted of each label.")]
+
+
+@app.command()
+def ask(
+    panel: options.PanelName,
+    out: Annotated[
+        Path | None, Option(help="The file for the prompt; with --simulator, the bank folder.")
+    ] = None,
+    texts_per_label: TextsPerLabel = 25,
+    simulator: Annotated[
+        str | None, Option(help="Ask this model instead of pasting: openai:MODEL@URL.")
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Write a prompt for any chat model: label names and descriptions alone, no case text."""
+    from simdx.bank.chat import ask_server, prompts, wanted
+    from simdx.panels import load_panel
+
+    chosen = load_panel(panel)
+    if simulator is not None:
+        from simdx.simulators import get_simulator
+
+        folder = out or _chat_folder(panel)
+        running = get_simulator(simulator, allow_remote=True)  # labels alone are sent
+        try:
+            found = ask_server(chosen, running, folder, texts_per_label)
+        finally:
+            running.close()
+        _tell_gathered(panel, chosen, found, folder, texts_per_label, json, own=out is None)
+        return
+    options.check_target(out, "--out")
+    asked = prompts(chosen, wanted(chosen, texts_per_label))
+    written = _write_prompts(asked, out)
+    if json:
+        print_json({"panel": chosen.name, "prompts": asked, "files": list(map(str, written))})
+    elif not written:
+        write_line("\n---- the next prompt ----\n".join(asked))
+    again = f"simdx bank import {_quoted(panel)} reply.txt"
+    several = f"{len(asked)} prompts to paste, one by one," if len(asked) > 1 else "a prompt to paste"
+    note(f"{several} into any chat model; save each reply to a file, then: {again}")
+    for path in written:
+        note(f"  {path}")
+
+
+def _write_prompts(prompts: list[str], out: Path | None) -> list[Path]:
+    from simdx.bank.files import write_atomically
+
+    if out is None:
+        return []
+    paths = (
+        [] if not prompts else [out, *(out.with_stem(f"{out.stem}-{i}") for i in range(2, len(prompts) + 1))]
+    )
+    for path, prompt in zip(paths, prompts, strict=True):
+        write_atomically(path, prompt)
+    return paths
+
+
+def _chat_folder(panel: str) -> Path:
+    """Where replies for a panel file gather: beside it."""
+    from simdx.panels import PACKAGED, load_source
+
+    if panel in PACKAGED:
+        raise BadInput(f"'{panel}' is packaged and has its banks: give --out for one of your own")
+    folder, file = load_source(panel).folder, Path(panel)
+    return folder / ("chat" if file.is_dir() or file.stem == "panel" else f"{file.stem}-chat")
+
+
 @app.command("import")
 @options.spread
 def import_(
-    panel: options.PanelName,
-    source: Annotated[Path, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")],
-    out: Annotated[Path, Option(help="The bank folder to make.")],
-    background: Annotated[Path | None, Option(help="JSONL or CSV of other conditions.")] = None,
+    panel_file: Annotated[str | None, Argument(metavar="[PANEL", help="A panel file.")] = None,
+    replies: Annotated[
+        list[Path] | None,
+        Argument(metavar="REPLY…]", help="Replies of a chat model to 'bank ask'; - reads one here."),
+    ] = None,
+    panel: Annotated[
+        str | None, Option("--panel", help="With --from: a packaged panel or a panel file.")
+    ] = None,
+    source: Annotated[
+        Path | None, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")
+    ] = None,
+    out: Annotated[Path | None, Option(help="The bank folder; replies have one beside the panel.")] = None,
+    background: Annotated[Path | None, Option(help="With --from: JSONL or CSV of other conditions.")] = None,
+    texts_per_label: TextsPerLabel = 25,
     *,
     layout: options.ColumnOptions,
     json: options.AsJson = False,
 ) -> None:
-    """Make a bank folder from descriptions you already have."""
+    """Make a bank of a chat model's replies, which add up, or of descriptions you already have (--from)."""
+    from simdx.bank.chat import gather
     from simdx.bank.exchange import read_descriptions
     from simdx.bank.files import write_bank
     from simdx.disk import refuse_occupied
     from simdx.panels import load_panel
 
-    chosen = load_panel(panel)
+    name = panel_file or panel
+    if name is None:
+        raise BadInput("say which panel: simdx bank import PANEL reply.txt")
+    chosen = load_panel(name)
+    if source is None:
+        if not replies:
+            raise BadInput("give the reply: simdx bank import PANEL reply.txt, or - to paste it here")
+        folder = out or _chat_folder(name)
+        found = gather(chosen, [_reply(path) for path in replies], folder, texts_per_label)
+        _tell_gathered(name, chosen, found, folder, texts_per_label, json, own=out is None)
+        return
+    if out is None:
+        raise BadInput("--from needs --out: the bank folder to make")
     refuse_occupied(out)
     bank = read_descriptions(source, chosen, replace(layout.columns, id=None), background)
     _report(out, write_bank(out, bank, chosen), json)
+
+
+def _reply(path: Path) -> str:
+    import sys
+
+    if str(path) == "-":
+        if sys.stdin.isatty():
+            note("paste the reply, then press Enter and Ctrl-D")
+        return sys.stdin.read()
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name} is not UTF-8 text: save the reply as plain text") from None
+    except OSError as error:
+        raise BadInput(f"the reply {path} cannot be read: {error.strerror}") from None
+
+
+def _tell_gathered(
+    name: str, panel: "Panel", found: "Gathered", folder: Path, per_label: int, json: bool, *, own: bool
+) -> None:
+    """Say what has come together and what is missing, write the next prompt, name the bank in the panel."""
+    from simdx.bank.chat import prompts
+    from simdx.bank.files import BACKGROUND_FILE, BANK_FILE, name_bank, read_manifest
+    from simdx.panels import load_source
+    from simdx.types import NONE_OF_THESE
+
+    following = folder / "next-prompt.txt"
+    following.unlink(missing_ok=True)
+    written = _write_prompts(prompts(panel, found.missing)[:1], following)
+    named = False
+    if own and found.usable:
+        place = Path(name) / "panel.yaml" if Path(name).is_dir() else Path(name)
+        listed = [p.resolve() for p in load_source(place).banks]
+        others = f"{folder.name}/{BACKGROUND_FILE}" if found.background else None
+        named = listed == [(folder / BANK_FILE).resolve()] and bool(load_source(place).background) == bool(
+            others
+        )
+        named = named or name_bank(place, f"{folder.name}/{BANK_FILE}", others)
+    labels = {label: len(texts) for label, texts in found.texts.items()}
+    ask = f"simdx classify TEXT --panel {_quoted(name)}" + (
+        "" if named else f" --bank {_quoted(str(folder))}"
+    )
+    again = f"simdx bank import {_quoted(name)} reply.txt" + ("" if own else f" --out {_quoted(str(folder))}")
+    lines = [f"{folder}: {sum(labels.values())} texts of labels, {len(found.background)} of other conditions"]
+    lines += [f"  {n:4} of {max(n, per_label):<4} {label}" for label, n in labels.items()]
+    n = len(found.background)
+    lines.append(f"  {n:4} of {n + found.missing.get(NONE_OF_THESE, 0):<4} ({NONE_OF_THESE})")
+    lines += [f"  {n:4} rejected: {reason}" for reason, n in found.rejected.items()]
+    if found.unknown:
+        lines.append(f"  passed over, no label of the panel: {', '.join(found.unknown)[:200]}")
+    if found.missing:
+        lines.append(
+            f"still missing: {', '.join(f'{n} {topic}' for topic, n in found.missing.items())[:400]}"
+        )
+        lines.append(f"the next prompt is in {following}; then: {again}")
+    if found.usable:
+        lines.append(f"the bank can be used: {ask}")
+    else:
+        lines.append("there is no bank yet: every label needs two texts at least")
+    shown = {
+        "panel": panel.name, "labels": labels, "background": len(found.background),
+        "rejected": dict(found.rejected), "missing": dict(found.missing), "unknown": dict(found.unknown),
+        "hash": read_manifest(folder)["hash"] if found.usable else None,
+        "bank": str(folder) if found.usable else None, "next_prompt": str(following) if written else None,
+    }  # fmt: skip
+    say(json, shown, *lines)
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
 
 
 @app.command()

@@ -13,13 +13,9 @@ from simdx.cli.output import note, print_json, say, write_line
 from simdx.cli.progress import CasesBar, building
 from simdx.errors import BadInput, SimdxError
 
-# Below these a bank is called weak: usable share of its texts, and share of them that the rest of it places.
-LEAST_SHARE, LEAST_TOLD_APART = 0.5, 0.75
-
 if TYPE_CHECKING:
     from simdx.bank.plan import BuildSettings
     from simdx.bank.report import BuildLimits, BuildReport
-    from simdx.methods.calibration_record import Calibration
     from simdx.types import Panel
 
 LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by
@@ -106,12 +102,14 @@ def build(
         write_rehearsal,
     )
     from simdx.bank.describe import undescribed
-    from simdx.bank.plan import NEXT, larger_than, voice_for
+    from simdx.bank.files import read_bank
+    from simdx.bank.plan import NEXT, larger_than, voice_for, weak_model_words
     from simdx.bank.report import estimate, failed_line
     from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator, identity_of
+    from simdx.status import made_by, weaknesses
 
     chosen, out = load_panel(panel), wanted.out
     settings, left_out = wanted.settings(chosen, voice or voice_for(simulator), facets=facets)
@@ -142,6 +140,8 @@ def build(
     running = get_simulator(simulator, allow_remote=True, **({} if timeout is None else {"timeout": timeout}))
     try:
         note(f"{running.id}: {running.capabilities.describe()}")
+        if settings.voice == "short":
+            note(f"a very small model: {weak_model_words(chosen, wanted.per_label)}")
         with building() as watch:
             report = build_bank(chosen, running, settings, out, limits, watch)
         writer = None
@@ -163,8 +163,9 @@ def build(
     except SimdxError as problem:  # such as an embedder on another machine: the bank is there all the same
         note(f"the bank was not rehearsed: {problem}")
         found = None
-    weak = weaknesses(settings.voice, report, None if found is None else found.calibration)
-    advice = f"this bank is weak: {'; '.join(weak)}. Next, try {larger_than(running.id)}" if weak else None
+    weak = weaknesses(read_bank(out, chosen), made_by(out), None if found is None else found.calibration)
+    said = f"this bank is weak: {'; '.join(weak)}. Next, try any chat model (simdx bank ask --panel {panel})"
+    advice = f"{said}, or {larger_than(running.id)}" if weak else None
     rehearsed = None if found is None else found.to_json()
     say(
         json,
@@ -173,20 +174,6 @@ def build(
         *(() if found is None else found.lines()),
         *([advice] if advice else []),
     )
-
-
-def weaknesses(voice: str, report: BuildReport, found: Calibration | None) -> list[str]:
-    """Why a bank that was just built should not be trusted far, as its build and its rehearsal tell."""
-    said = []
-    if voice == "short":
-        said.append("a very small model wrote it, and answers over such a bank are wrong far more often")
-    if (share := report.usable_share) is not None and share < LEAST_SHARE:
-        said.append(f"only {share:.0%} of the texts could be used")
-    if found is not None and found.accuracy is not None and found.accuracy < LEAST_TOLD_APART:
-        said.append(f"only {found.accuracy:.0%} of its own texts, left out, were given to their label")
-    if found is not None and found.auroc is not None and found.auroc < LEAST_TOLD_APART:
-        said.append(f"it hardly tells other conditions from its labels (AUROC {found.auroc:.2f})")
-    return said
 
 
 def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:

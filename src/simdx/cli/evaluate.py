@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,10 @@ MOST_RESAMPLES = 1_000_000
 
 @options.spread
 def evaluate(
-    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")],
+    data: Annotated[
+        str,
+        Option(help="Labelled cases, 'none of these' among them: JSONL, CSV, Parquet, or a packaged set."),
+    ],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,
@@ -47,14 +51,16 @@ def evaluate(
     from simdx.evaluate import evaluate as run
     from simdx.fitting import methods
     from simdx.panels import load_panel
+    from simdx.types import NONE_OF_THESE
 
     labels = load_panel(panel).names
     columns = layout.columns
     chosen_prior = prior.over(labels)
-    cases = open_data(data, columns=columns, labels=labels)
-    cases.cases.label_index(labels)  # a packaged set may belong to another panel
-    differentials(cases.cases, labels)  # read again by what needs them; a bad one is told before the work
-    outside = _outside(ood, columns)
+    known = (*labels, NONE_OF_THESE)
+    cases, labelled_outside = open_data(data, columns=columns, labels=known).cases.apart(labels)
+    cases.label_index(labels)  # a packaged set may belong to another panel
+    differentials(cases, labels)  # read again by what needs them; a bad one is told before the work
+    outside = _joined(labelled_outside, _outside(ood, columns))
     if resamples < 100:
         raise BadInput("--resamples needs at least 100")
     if resamples > MOST_RESAMPLES:
@@ -64,20 +70,20 @@ def evaluate(
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
     for field in fields:
         for part in field.split("*"):
-            cases.cases.field(part.strip())
+            cases.field(part.strip())
     if options_column is not None:
-        check_options(cases.cases, options_column, labels)
+        check_options(cases, options_column, labels)
     others = [name.strip() for entry in compare or [] for name in entry.split(",")]
     if unknown := {name.partition(":")[0] for name in others} - set(methods()):
         raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(methods())}")
-    held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
+    held = read_cases(calibrate, columns=columns, labels=known).apart(labels)[0] if calibrate else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
     prepare(classifier.fitted)
-    with CasesBar(len(cases.cases.cases)) as progress:
+    with CasesBar(len(cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
-            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, options=options_column,
+            classifier, cases, ood=outside, by=fields, prior=chosen_prior, options=options_column,
             calibrate=held, out=out, resume=resume, show_texts=show_texts, resamples=resamples,
             coverage=coverage, progress=progress,
         )  # fmt: skip
@@ -98,6 +104,13 @@ def evaluate(
     print_evaluation(result)
     for one in found:
         write_line("\n".join(lines(one)))
+
+
+def _joined(labelled: Dataset | None, given: Dataset | None) -> Dataset | None:
+    """Cases of none of the labels: those that --data labels so, and those of --ood."""
+    if labelled is None or given is None:
+        return labelled or given
+    return replace(given, cases=(*labelled.cases, *given.cases))
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:

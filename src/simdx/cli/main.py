@@ -42,7 +42,19 @@ def program(args: Sequence[str] = ()) -> typer.Typer:
             app.add_typer(module.app, name=verb)
         else:
             app.command(verb)(getattr(module, verb))
+    _whole_lines(app)
     return app
+
+
+def _whole_lines(app: typer.Typer) -> None:
+    """Let a list of commands show the first sentence of each whole: without a short help it is cut off."""
+    for command in app.registered_commands:
+        said = command.help or (command.callback.__doc__ if command.callback else None) or ""
+        command.short_help = re.split(r"(?<=[.:])\s*\n\s*\n", said.strip())[0].replace("\n   ", "")
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            group.short_help = str(group.typer_instance.info.help or "")
+            _whole_lines(group.typer_instance)
 
 
 def _root(

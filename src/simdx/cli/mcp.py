@@ -82,8 +82,8 @@ def server(
     def classify(panel: str, text: str, prior: dict[str, float] | None = None) -> dict[str, Any]:
         """Probabilities of a panel's labels and of none of these for one text, with decision and evidence.
 
-        Follow decision.action: 'accept' alone may be used without a person's look. `prior` gives the share
-        of labels that are more or less common than others.
+        Follow decision.action: 'accept' alone may be used without a person's look; 'likely' may not. `prior`
+        gives the share of labels that are more or less common than others.
         """
         if panel not in panels:
             raise BadInput(f"choose a panel of {', '.join(panels)}")

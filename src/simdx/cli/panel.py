@@ -83,7 +83,8 @@ def new(
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
-    from simdx.library import suggestions
+    from simdx.bank.plan import weak_model_words
+    from simdx.library import find, meant_by
     from simdx.panels import load_panel
     from simdx.panels.load import parse_panel, scaffold
 
@@ -95,23 +96,33 @@ def new(
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
-    known = _from_library(labels) if register != "general" else {}
+    known = from_library(labels, register)
     write_atomically(path, scaffold(path.stem, labels, register, known))
     write_line(f"wrote {path}: {len(load_panel(path).names)} labels")
-    unknown = [name for name in labels if name not in known]
+    unknown = [name for name in labels if meant_by(name) is None]
     if not unknown:
         write_line(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
         return
     for name in unknown if label and register != "general" else ():
-        near = ", ".join(m.condition.name for m in suggestions(name, 3, medical=True))
+        near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
         write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
-    write_line(f"edit it, check it with 'simdx panel check {path}', then build a bank")
+    write_line(
+        f"edit it and check it with 'simdx panel check {path}'. Then it needs a bank, the better way first:"
+    )
+    write_line("  1  labels of the library alone: no model, seconds ('simdx library search WORDS')")
+    write_line(
+        f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'"
+    )
+    build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
+    write_line(f"  3  the embedded model ({weak_model_words(load_panel(path), 40)}): '{build}'")
 
 
-def _from_library(labels: Iterable[str]) -> "dict[str, Condition]":
+def from_library(labels: Iterable[str], register: str) -> "dict[str, Condition]":
     """Labels that name a condition of the library, by name, alias or code."""
     from simdx.library import meant_by
 
+    if register == "general":  # no code of a disease belongs to a text that is not about illness
+        return {}
     found = {name: match for name in labels if (match := meant_by(name)) is not None}
     for name, match in found.items():
         if match.how != "name":
@@ -206,7 +217,10 @@ def calibrate(
     name: PanelArgument,
     *,
     chosen: options.MaterialOptions,
-    data: Annotated[Path | None, Option(help="Labelled cases (20 to 100) to measure on.")] = None,
+    data: Annotated[Path | None, Option(help="Labelled cases to measure on, from 8 on.")] = None,
+    ask: Annotated[
+        Path | None, Option(help="Unlabelled texts of your own (txt, JSONL, CSV): label a dozen here.")
+    ] = None,
     inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
     outside: Annotated[list[Path] | None, Option(help="Texts of other conditions; repeatable.")] = None,
     json: options.AsJson = False,
@@ -214,17 +228,57 @@ def calibrate(
     """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
 
     Without --data no labelled case is needed: texts of the bank are left out of the fit and asked about, as
-    written and as typed in haste. With --data the cases move what was found by themselves.
+    written and as typed in haste. With --data the cases move what was found by themselves. --ask shows up to
+    20 of your own texts, one key each; labels are kept beside the panel after every key, and the same command
+    goes on. From 8 on it measures, as --data does.
     """
     from simdx.calibrate import calibrate_panel
     from simdx.cli.progress import CasesBar
 
+    if ask is not None:
+        if data is not None:
+            raise BadInput("--ask makes the labelled cases that --data gives: leave one of them out")
+        data = _labelled_here(name, chosen, ask, json)
+        if data is None:
+            return
     with CasesBar(None, "folds left out and asked") as bar:
         found = calibrate_panel(
             name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
             announce=note,
         )  # fmt: skip
     say(json, found.to_json(), *found.lines())
+
+
+def _labelled_here(name: str, chosen: options.MaterialOptions, ask: Path, json: bool) -> Path | None:
+    """Labels given in the terminal, as a file to measure on; None while there are too few."""
+    from simdx.classifier import Classifier
+    from simdx.cli.label import ask_labels
+    from simdx.methods.calibration import FEWEST_CASES
+    from simdx.panels import PACKAGED
+    from simdx.to_label import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
+
+    if name in PACKAGED:
+        raise BadInput(f"'{name}' is packaged, and labels are kept beside a panel file of yours")
+    kept, texts = labelled_file(Path(name)), read_texts(ask)
+    classifier = Classifier(name, **asdict(chosen))
+    names = classifier.panel.names
+    before = read_labelled(kept, names)
+    show = [texts[i] for i in texts_to_ask(classifier, texts)]
+    note(
+        f"{len(show)} of {len(texts)} texts, chosen by how they are answered; {len(before)} labelled so far."
+    )
+    note(f"Labels and texts are kept in {kept} after every key. {FEWEST_CASES} or more are measured.")
+    found = ask_labels(names, show, before, lambda labelled: write_labelled(kept, labelled))
+    if len(found) >= FEWEST_CASES:
+        return kept
+    told = {"panel": classifier.panel.name, "labelled": len(found), "needed": FEWEST_CASES, "kept": str(kept)}
+    say(
+        json,
+        {**told, "calibration": None},
+        f"{len(found)} texts are labelled, and it takes {FEWEST_CASES}: the calibration stays as it is",
+        "the same command goes on with the next text",
+    )
+    return None
 
 
 @app.command()

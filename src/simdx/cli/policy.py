@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +15,7 @@ from simdx.errors import BadInput
 if TYPE_CHECKING:
     from simdx.decide.policy import Policy
 
-app = Typer(help="Decision policies: accept, test further, or send to review.", no_args_is_help=True)
+app = Typer(help="Decision policies: accept, likely, test further, or send to review.", no_args_is_help=True)
 
 
 @app.command()
@@ -24,6 +25,9 @@ def tune(
     out: Annotated[Path, Option(help="The policy file to write (YAML).")],
     data: Annotated[Path | None, Option(help="Labelled cases; default: simulated text.")] = None,
     *,
+    ood: Annotated[
+        Path | None, Option(help="With --data: 60 cases or more of no label, which accepting needs.")
+    ] = None,
     layout: options.ColumnOptions,
     risk: Annotated[float, Option(help="Most errors among accepted answers.")] = 0.05,
     confidence: Annotated[float, Option(help="With --data: how sure that holds.")] = 0.9,
@@ -38,6 +42,8 @@ def tune(
     """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
     if not 0 < risk < 1:
         raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
+    if ood is not None and data is None:
+        raise BadInput("--ood is for what --data tunes: give cases of the labels as well")
     options.check_target(out, "--out")
     from simdx.bank.files import write_atomically
     from simdx.decide.policy import policy_text
@@ -46,13 +52,21 @@ def tune(
     if data is None:
         found = classifier.desk.tuned(risk)
     else:
+        import numpy as np
+
         from simdx.datasets import read_cases
+        from simdx.types import NONE_OF_THESE
 
         names = classifier.panel.names
-        cases = read_cases(data, columns=layout.columns, labels=names)
+        cases = read_cases(data, columns=layout.columns, labels=(*names, NONE_OF_THESE)).cases
+        inside = [case for case in cases if case.label != NONE_OF_THESE]
+        outside = [case.text for case in cases if case.label == NONE_OF_THESE]
+        if ood is not None:
+            outside += read_cases(ood, columns=layout.columns, labelled=False).texts
+        index = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
         found = classifier.tune_policy(
-            cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage,
-            kind=sets,
+            [case.text for case in inside], index, risk=risk, confidence=confidence, coverage=coverage,
+            kind=sets, outside=outside,
         )  # fmt: skip
     write_atomically(out, policy_text(found))
     note(f"wrote {out}")
@@ -80,7 +94,8 @@ def show(
         raise BadInput("give a policy file or --panel")
     from simdx.classifier import Classifier
 
-    _print(Classifier(panel, bank, allow_remote=allow_remote).policy, json)
+    desk = Classifier(panel, bank, allow_remote=allow_remote).desk
+    _print(replace(desk.policy, evidence=desk.evidence), json)
 
 
 def _print(policy: Policy, json: bool) -> None:

@@ -26,33 +26,38 @@ def quickstart(
     register: Annotated[
         str, Option(help="clinician | patient | case-report | plain | general.")
     ] = "clinician",
-    simulator: Annotated[str, Option(help="A named model, FILE.gguf or openai:MODEL@URL.")] = "smollm2",
+    simulator: Annotated[
+        str | None, Option(help="Let this model write the bank: NAME, FILE.gguf or openai:MODEL@URL.")
+    ] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Descriptions wanted per label.")] = 40,
     text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
 ) -> None:
-    """Labels in, answers out: panel, three texts a label to approve, bank, rehearsal, score, cases, page."""
+    """Labels in, answers out: a panel, a bank, its calibration, your cases, the page.
+
+    The bank comes from the library where it knows every label: no model, seconds. Otherwise from any chat
+    model, by a prompt to paste; or from a model on this machine, of which the embedded one is weak.
+    """
     from simdx.disk import refuse_unwritable
     from simdx.simulators import identity_of
 
     file = out / "panel.yaml"
     refuse_unwritable(out)  # what cannot be written and a model that does not exist: before anything is asked
-    identity_of(simulator)
+    if simulator is not None:
+        identity_of(simulator)
     given = [(name.strip(), said.strip()) for name, _, said in (item.partition("=") for item in labels or [])]
     if file.is_file():
         _go_on(file, given)
     else:
         _write_panel(file, _given(given, register, yes), register, yes)
-    _describe(file, simulator, yes)
-    bank = out / "bank"
-    build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
-    if not (bank / "manifest.json").is_file():
-        _approve(file, bank, build, yes)
-    _step("the bank", *build, "--per-label", per_label)
-    _list_bank(file)
-    _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
-    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *_inside(bank))
+    if simulator is None and not _has_bank(file):
+        simulator = _chosen_way(file, per_label, yes)
+        if simulator is None and not _has_bank(file):
+            note(f"\nthere is no bank yet. To go on: simdx quickstart --out {shlex.quote(str(out))}")
+            return
+    inside = _built(file, simulator, per_label, yes) if simulator is not None else ()
+    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *inside)
     _step("where it stands", "panel", "status", file)
     for case in text or []:
         _step("a case", "classify", case, "--panel", file)
@@ -60,6 +65,70 @@ def quickstart(
         _step("a case", "classify", case, "--panel", file)
     if serve:
         _step("the page", "serve", "--panel", file, "--port", 0)
+
+
+def _has_bank(file: Path) -> bool:
+    """Has the panel a bank of its own, or does the library know every label?"""
+    from simdx.bank.files import bank_for
+
+    try:
+        _, bank, _ = bank_for(file)
+    except BadInput:
+        return False
+    if bank.name.endswith(":library"):
+        note(f"the library describes every label: {len(bank.texts)} texts, no model is needed")
+    return True
+
+
+def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
+    """How to come to a bank that the library does not have: the model that shall write it, or None."""
+    from simdx.bank.plan import EMBEDDED, weak_model_words
+    from simdx.panels import load_panel
+
+    weak = weak_model_words(load_panel(file), per_label)
+    note("the library does not know every label. A bank comes, the better way first,")
+    note("  1  from any chat model you have: a prompt to paste, the reply saved to a file")
+    note(f"  2  from the embedded model: {weak}")
+    if yes:
+        note("nobody is asked (--yes), so the embedded model writes it")
+        return EMBEDDED
+    if _ask("which (1 or 2; Enter: 1): ") == "2":
+        return EMBEDDED
+    following, replied = file.parent / "chat" / "next-prompt.txt", False
+    while True:
+        if following.is_file():
+            note(f"\nthe next prompt to paste: {following}")
+        elif not replied:
+            _step("what to paste", "bank", "ask", "--panel", file, "--out", file.parent / "ask.txt")
+        reply = _ask("the file with the reply (Enter: no more): ")
+        if not reply:
+            return None
+        if not Path(reply).is_file():
+            note(f"there is no file '{reply}'")
+            continue
+        following.unlink(missing_ok=True)
+        _step("the reply", "bank", "import", file, reply)
+        replied = True
+        if not following.is_file():
+            return None
+
+
+def _built(file: Path, simulator: str, per_label: int, yes: bool) -> tuple[object, ...]:
+    """Let a model write the bank, and name it in the panel; what the rehearsal is told of it."""
+    from simdx.bank.files import name_bank
+    from simdx.panels import load_source
+
+    _describe(file, simulator, yes)
+    bank = file.parent / "bank"
+    build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
+    if not (bank / "manifest.json").is_file():
+        _approve(file, bank, build, yes)
+    _step("the bank", *build, "--per-label", per_label)
+    if not load_source(file).banks:
+        background = "bank/background.jsonl" if (bank / "background.jsonl").is_file() else None
+        name_bank(file, "bank/bank.jsonl", background)
+    _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
+    return _inside(bank)
 
 
 def _step(what: str, *command: object) -> None:
@@ -89,7 +158,8 @@ def _go_on(file: Path, given: list[tuple[str, str]]) -> None:
 
 
 def _given(labels: list[tuple[str, str]], register: str, yes: bool) -> dict[str, str]:
-    """Labels with their descriptions, asked for where none was given."""
+    """Labels with their descriptions; what the library does not know is asked for."""
+    from simdx.library import find, meant_by
     from simdx.panels.load import parse_panel
 
     if not labels and yes:
@@ -100,41 +170,56 @@ def _given(labels: list[tuple[str, str]], register: str, yes: bool) -> dict[str,
     while not labels and (name := _ask(f"label {len(found) + 1} (Enter: no more): ")):
         found.append((name, ""))
     parse_panel({"labels": [name for name, _ in found], "register": register}, where="not written")
-    return {
-        name: said
-        if said or yes
-        else _ask(f"how does '{name}' show itself, in a line? (Enter: ask the model): ")
-        for name, said in found
-    }
+    chosen: dict[str, str] = {}
+    for name, said in found:
+        if said or meant_by(name) is not None:
+            chosen[name] = said
+            continue
+        near = [m.condition.name for m in find(name, 3, medical=True)] if register != "general" else []
+        if near:
+            note(f"the library does not know '{name}'; it knows {', '.join(near)}")
+        asked = (
+            ""
+            if yes
+            else _ask(f"'{name}': another label, or a line on how it shows itself (Enter: as it is): ")
+        )
+        same = meant_by(asked) if asked else None
+        chosen |= {asked: ""} if same is not None and asked not in dict(found) else {name: asked}
+    return chosen
 
 
 def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -> None:
+    from simdx.cli.panel import from_library
     from simdx.disk import make_folder, write_atomically
     from simdx.panels.load import scaffold
 
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
-    write_atomically(file, scaffold(name, labels, register))
+    write_atomically(file, scaffold(name, labels, register, from_library(labels, register)))
     note(f"wrote {file}: a line for each label stands under 'description:', to be edited at any time")
-    if not yes:
-        _ask("edit it now, or not; then press Enter: ")
 
 
 def _describe(file: Path, simulator: str, yes: bool) -> None:
-    """A line for every label that has none: proposed by the model and shown, else asked for."""
+    """A line for every label that has none: from a larger model, which proposes it, or from whoever is there.
+
+    What the embedded model proposes is no description, so it is not asked.
+    """
     from simdx.bank.describe import undescribed, write_descriptions
     from simdx.bank.plan import voice_for
     from simdx.panels import load_panel
 
     if not undescribed(load_panel(file)):
         return
-    agreed = ("--yes",) if yes else ()
-    _step("a line for each label", "panel", "describe", file, "--simulator", simulator, *agreed)
-    silent = undescribed(load_panel(file)) if voice_for(simulator) == "short" else ()
-    if silent and yes:
+    if voice_for(simulator) != "short":
+        _step(
+            "a line for each label", "panel", "describe", file, "--simulator", simulator, *(["--yes"] * yes)
+        )
+        return
+    silent = undescribed(load_panel(file))
+    if yes:
         raise BadInput(
-            f"{simulator} has no line for {', '.join(x.name for x in silent)[:200]}: write one in {file}, "
-            f"then: simdx quickstart --out {file.parent} --simulator {simulator} --yes"
+            f"{simulator} needs a line on {', '.join(x.name for x in silent)[:200]}: write it in {file}, or "
+            f"take a chat model: simdx bank ask --panel {file}"
         )
     asked = {label.name: _ask(f"a line on '{label.name}' (this model needs one): ") for label in silent}
     if any(asked.values()):
@@ -179,19 +264,6 @@ def _inside(bank: Path) -> tuple[object, ...]:
         return ()
     held, said = ({row["text"] for _, row in read_rows(path)} for path in (bank / "bank.jsonl", other))
     return () if held & said else ("--inside", other)
-
-
-def _list_bank(file: Path) -> None:
-    """Let the panel name its bank, so that --panel alone finds it."""
-    from simdx.disk import write_atomically
-    from simdx.panels import load_source
-
-    if load_source(file).banks:
-        return
-    lines = ["banks: [bank/bank.jsonl]"]
-    if (file.parent / "bank" / "background.jsonl").is_file():
-        lines.append("background: bank/background.jsonl")
-    write_atomically(file, file.read_text(encoding="utf-8").rstrip("\n") + "\n" + "\n".join(lines) + "\n")
 
 
 def _ask(question: str) -> str:

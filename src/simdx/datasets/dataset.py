@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simdx.errors import BadInput
-from simdx.types import Case, Int, content_hash
+from simdx.types import NONE_OF_THESE, Case, Int, content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,15 @@ class Dataset:
             has = f"it has {', '.join(known)}" if known else "it has only texts, labels and ids"
             raise BadInput(f"the data set '{self.name}' has no field '{name}'; {has}")
         return [case.fields.get(name) for case in self.cases]
+
+    def apart(self, labels: Sequence[str]) -> tuple[Dataset, Dataset | None]:
+        """The cases of these labels, and those that are labelled as none of these, without that label."""
+        inside = tuple(case for case in self.cases if case.label != NONE_OF_THESE)
+        outside = tuple(replace(case, label=None) for case in self.cases if case.label == NONE_OF_THESE)
+        if not inside:
+            raise BadInput(f"every case of {self.name} is labelled '{NONE_OF_THESE}': some need a label")
+        others = Dataset(f"{self.name}, {NONE_OF_THESE}", outside, (), self.notice) if outside else None
+        return Dataset(self.name, inside, tuple(labels), self.notice), others
 
     def subset(self, indices: Iterable[int], name: str | None = None) -> Dataset:
         """The cases at these positions, in the order given."""

@@ -1,24 +1,29 @@
-"""The decision: accept, test further, or send to review, with every reason in plain words.
+"""The decision: accept, likely, test further, or send to review, with every reason in plain words.
 
 Doubt about the *question* (a text unlike the panel, views that contradict the answer, a feature of the case
 that a person must see) calls for review; doubt about the *answer* (mass left elsewhere, entropy, a label that
-must not be missed) calls for more tests. A utility matrix, where given, replaces the thresholds of the
-second kind by the decision of largest expected utility. All reasons that hold are collected; the gravest
-decides.
+must not be missed, a sentence it does not explain) calls for more tests. A utility matrix, where given,
+replaces the thresholds of the second kind by the decision of largest expected utility. All reasons that hold
+are collected; the gravest decides. An answer within every limit is `accept` only where labelled cases have
+shown what accepting costs (`evidence`); else it is `likely`, and the reasons say what is missing.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from simdx.answer import DecisionAnswer
 from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
-from simdx.types import NONE_OF_THESE, Float, Panel
+from simdx.types import NONE_OF_THESE, Float, Mask, Panel
 from simdx.words import alarm_words, percent
 
 ROUND_FIGURES = Policy()
+# A prior below it all but excludes a label; on panels of more than 50 labels, one below half an even share.
+EXCLUDED = 0.01
+NOT_ACCEPTED = "not accepted automatically"
 # Effective simulations below which an answer rests on one or two texts that may be nonsense.
 LEAST_EFFECTIVE = 3.0
 
@@ -38,8 +43,12 @@ class Facts:
     preferred: tuple[str, ...] = ()  # the label each independent view puts first
     conformal_set: tuple[str, ...] | None = None
     effective_simulations: float | None = None
-    unchecked: tuple[str, ...] = ()  # why no answer of this bank may simply be accepted
-    accept_from: float | None = None  # least probability to accept, of a panel that nobody has measured
+    refuted: tuple[str, ...] = ()  # what speaks against accepting any answer of this bank
+    missing: tuple[str, ...] = ()  # what the panel lacks for an answer to be accepted
+    prior: Float | None = None  # (K,); None: even
+    even: Float | None = None  # (K,) the posterior under the even prior, where the given one excludes labels
+    unexplained: tuple[str, ...] = ()  # sentences that another condition explains better than the answer
+    rival: tuple[str, float] | None = None  # an emergency that is no label and comes near, its probability
     text: str = ""
 
 
@@ -56,19 +65,26 @@ def decide(
     else:
         test = list(_test_reasons(panel, facts, policy))
         accepted = None
-    test += _carried_by_too_little(facts)
+    test += _other_doubts(panel, facts, policy.thresholds.must_not_miss)
+    action: Literal["accept", "likely", "test", "review"] = "review" if review else "test"
     outside = facts.out_of_class or 0.0
     if not (review or test) and outside > facts.posterior.max():  # a label is accepted, none of these is not
         test = [f"none of these leads with {percent(outside)}"]
-    if not (review or test or accepted):
+    reasons = (*review, *test)
+    if not reasons:
+        missing = (*facts.missing, *_set_aside(panel, facts))
+        missing = tuple(f"{NOT_ACCEPTED}: {one}" if i == 0 else one for i, one in enumerate(missing))
+        action = "likely" if missing else "accept"
         top = int(facts.posterior.argmax())
         shown = percent(facts.posterior[top])
-        accepted = f"'{panel.names[top]}' has probability {shown}, and no limit of the policy is passed"
-    reasons = (*review, *test) or (accepted or "",)
-    return DecisionAnswer(
-        action="review" if review else "test" if test else "accept", reason="; ".join(reasons),
-        reasons=reasons, promise=promise,
-    )  # fmt: skip
+        within = f"'{panel.names[top]}' has probability {shown}, and no limit of the policy is passed"
+        reasons = missing or (accepted or within,)
+    return DecisionAnswer(action=action, reason="; ".join(reasons), reasons=reasons, promise=promise)
+
+
+def excluded(prior: Float) -> Mask:
+    """(K,) labels that a prior all but excludes."""
+    return prior < min(EXCLUDED, 0.5 / len(prior))
 
 
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
@@ -136,21 +152,36 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield f"the {policy.conformal.level:.0%} set holds {listed}"
 
 
-def _carried_by_too_little(facts: Facts) -> list[str]:
-    """Whatever the policy says: an answer that nothing vouches for is not accepted."""
-    said = [f"nothing is simply accepted here: {'; '.join(facts.unchecked)}"] if facts.unchecked else []
-    top, floor = float(facts.posterior.max()), facts.accept_from
-    if floor is not None and top < floor:
-        said.append(
-            "no labelled case has shown how sure this panel may be, so it accepts from "
-            f"{100 * floor:.1f} % only: 'simdx panel calibrate --data' measures it"
-        )
+def _set_aside(panel: Panel, facts: Facts) -> Iterator[str]:
+    """Labels that must not be missed and that the user's prior, or choice of labels, keeps from leading."""
+    if facts.prior is None:
+        return
+    for label, p, out in zip(panel.labels, facts.prior.tolist(), excluded(facts.prior), strict=True):
+        if out and label.must_not_miss:
+            yield f"'{label.name}' must not be missed, and its prior is {100 * p:.2g} %"
+
+
+def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[str]:
+    """Whatever the policy says: an answer that nothing vouches for, or that leaves something open."""
+    label = panel.names[int(facts.posterior.argmax())]
+    if facts.refuted:
+        yield f"nothing is simply accepted here: {'; '.join(facts.refuted)}"
+    if facts.prior is not None and facts.even is not None:
+        for i in np.flatnonzero(excluded(facts.prior)).tolist():
+            name, p = panel.names[i], float(facts.even[i])
+            if facts.even.argmax() == i:
+                yield f"the prior excludes '{name}', which would lead with {percent(p)} under an even one"
+            elif panel.labels[i].must_not_miss and _reaches(p, kept):
+                yield f"'{name}' must not be missed and would keep {percent(p)} under an even prior"
+    if facts.unexplained:
+        yield f"not explained by '{label}': {'; '.join(facts.unexplained)}"
+    if facts.rival is not None:
+        yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
     few = facts.effective_simulations
     if few == 0:
-        said.append("nothing has measured how sure such an answer may be: it is no weighing of simulations")
+        yield "nothing has measured how sure such an answer may be: it is no weighing of simulations"
     elif few is not None and few < LEAST_EFFECTIVE:
-        said.append(f"only {few:.1f} effective simulations carry the answer")
-    return said
+        yield f"only {few:.1f} effective simulations carry the answer"
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:

@@ -4,17 +4,21 @@ It considers a batch of answers at a time, under the policy and with the alarm t
 text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.answer import AlarmAnswer, DecisionAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
-from simdx.decide.decision import Facts, decide
+from simdx.decide.decision import Facts, decide, excluded
+from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence
 from simdx.decide.explain import (
     Clauses,
     Telling,
@@ -24,14 +28,14 @@ from simdx.decide.explain import (
     sentence_effects,
     without_each,
 )
-from simdx.decide.policy import too_few
+from simdx.decide.policy import Policy, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
-from simdx.methods.calibration_record import thin
+from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.types import NONE_OF_THESE, Float
+from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
 class DecisionParts(NamedTuple):
@@ -58,20 +62,38 @@ class Desk(TunedThresholds):
         return Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
 
     @cached_property
-    def unchecked(self) -> tuple[str, ...]:
-        """Why no answer of this bank may simply be accepted; empty where it may."""
-        bank, found = self._data.bank, self._fitted.calibration
-        if self._settings.closed:
-            return ("none of these was left out (closed), so that another condition would not be noticed",)
-        if found is not None:
-            return found.failures_over(bank)
-        unweighed = "the bank has no background, so that none of these was never weighed"
-        return (*(() if bank.background else (unweighed,)), *thin(bank))
+    def refuted(self) -> tuple[str, ...]:
+        """What speaks against accepting any answer of this bank."""
+        found, bank = self._fitted.calibration, self._data.bank
+        if found is None:
+            return copied(bank)
+        return (*found.refuted(), *(() if found.checked_on_cases else copied(bank)))
 
     @cached_property
-    def _accept_from(self) -> float | None:
-        """The probability below which nothing is accepted, of a panel that nobody has measured."""
-        return None if self._fitted.calibration is None else self._fitted.calibration.floor
+    def missing(self) -> tuple[str, ...]:
+        """What is missing for this panel to accept an answer."""
+        found, beside = self._fitted.calibration, self._files.policy
+        if self._settings.closed:
+            return ("none of these was left out (closed), so another condition would not be noticed",)
+        if self.evidence is not None:
+            said = list(self.evidence.shortcomings())
+        else:
+            made = self.policy.evidence or (None if beside is None else beside.evidence)
+            said = [UNTESTED if made is None else OTHER]
+        if (found is None or found.world is None) and self._medical:
+            said.append("the library's other conditions are not weighed: the panel file needs 'world: true'")
+        return tuple(said)
+
+    @property
+    def _medical(self) -> bool:
+        """Does any label stand for a disease? Beside those, a text can be about any other one."""
+        labels = self._data.panel.labels
+        if any(label.icd10 for label in labels):
+            return True
+        from simdx.library import meant_by  # most panels need not load it
+
+        named = (meant_by(label.name) for label in labels)
+        return any(match is not None and match.condition.medical for match in named)
 
     @cached_property
     def _round_figures(self) -> tuple[str, ...]:
@@ -107,6 +129,8 @@ class Desk(TunedThresholds):
         notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, table.posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
+        even = self._even(observations, prior)
+        unexplained, rivals = (getattr(table, name, None) for name in ("unexplained", "rivals"))
         voices = (f"voice: {name}" for name in table.voices or ())
         heard = (*(view.name for view in self.alarm.views), *voices)
         columns = zip(
@@ -134,8 +158,12 @@ class Desk(TunedThresholds):
                 preferred=tuple(names[label] for label in preferred[i]),
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
-                unchecked=self.unchecked,
-                accept_from=self._accept_from,
+                refuted=self.refuted,
+                missing=self.missing,
+                prior=prior,
+                even=None if even is None else even[i],
+                unexplained=() if unexplained is None else unexplained[i],
+                rival=None if rivals is None else rivals[i],
                 text=text,
             )
             out.append(
@@ -150,6 +178,64 @@ class Desk(TunedThresholds):
                 )
             )
         return out
+
+    def under(self, policy: Policy) -> Desk:
+        """The same desk under another policy, with the same alarm."""
+        other = Desk(self._fitted, self._settings, self._files, policy=policy, own_bank=self._own_bank)
+        other.__dict__["alarm"] = self.alarm if policy is self.policy else self.fresh_alarm
+        return other
+
+    def accepts(self, observations: Observations, table: AnswerTable) -> Mask:
+        """(N,) answers that pass every limit, whatever is missing of the panel."""
+        parts = self.decide(observations, table, explain=False)
+        return np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
+
+    def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
+        """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
+        from simdx.decide.tune import FOLDS, folds_in_turn, tune_on_labelled
+
+        answers, panel = self._even_answers(cases), self._data.panel
+
+        def tuned(rows: Int) -> Policy:
+            known = answers.at(rows), truth[rows]
+            return tune_on_labelled(panel, *known, self.fresh_alarm, self.fingerprint, **how)
+
+        policy = tuned(np.arange(len(truth)))
+        if outside is None:
+            return policy
+        accepted = np.zeros(len(truth), dtype=bool)
+        fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
+        for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
+            held = np.flatnonzero(fold == f)
+            other = self.under(tuned(np.flatnonzero(fold != f)))
+            accepted[held] = other.accepts(cases.at(held), answers.at(held))
+        wrong = answers.posterior.argmax(axis=1) != truth
+        found = self._evidence(policy, accepted, wrong, outside, "labelled cases of the user's own")
+        return replace(policy, evidence=found)
+
+    def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
+        """What labelled cases show of accepting under this policy, in which they had no part."""
+        answers = self._even_answers(cases)
+        wrong = answers.posterior.argmax(axis=1) != truth
+        accepted = self.accepts(cases, answers)
+        return self._evidence(self.policy, accepted, wrong, outside, "packaged record")
+
+    def _evidence(
+        self, policy: Policy, accepted: Mask, wrong: Mask, outside: Observations, source: str
+    ) -> AcceptEvidence:
+        beyond = self.under(policy).accepts(outside, self._even_answers(outside))
+        return AcceptEvidence.counted(accepted, wrong, beyond, self.evidence_key(policy), source)
+
+    def _even_answers(self, observations: Observations) -> AnswerTable:
+        return self._fitted.answer(observations, Prior.uniform(len(self._data.panel.names)))
+
+    def _even(self, observations: Observations, prior: Float) -> Float | None:
+        """(N, K) posteriors under the even prior, where the given one excludes labels."""
+        if not excluded(prior).any() or not self._cheap:
+            return None
+        with suppress(BadInput):  # an amortised network that was trained for one prior has no other answer
+            return self._answered(observations, np.full(len(prior), 1 / len(prior))).of_labels
+        return None
 
     def _promise(self, prior: Float) -> str | None:
         """What labelled cases have shown of accepted answers like these: same bank and method, even prior."""
@@ -171,7 +257,7 @@ class Desk(TunedThresholds):
         if not self.policy.fits(self.fingerprint):
             tuned_for = "another bank, embedder or method, prior of none of these or other real cases"
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
-        from simdx.decide.guarantees import ConformalThresholds
+        from simdx.metrics.conformal import ConformalThresholds
 
         names, scores = self._data.panel.names, stored.scores
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)

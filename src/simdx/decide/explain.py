@@ -26,7 +26,7 @@ import numpy as np
 
 from simdx.answer import Evidence, MissingFinding, SentenceEffect, SentencePair
 from simdx.methods.fitted import EvidenceWeights
-from simdx.reading import CUT, as_read
+from simdx.reading import CUT, as_read, stems
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -48,8 +48,9 @@ def evidence_of(
     # equal shares (all nothing, or a hard tolerance) are told apart by distance
     rank = distance if share is None else 1e-9 * distance - share
     leading = np.argsort(-posterior, axis=1, kind="stable")[:, :MOST_LABELS]
-    shown = np.take_along_axis(posterior, leading, axis=1) >= COMPETES
-    shown[:, :2] = True
+    mass = np.take_along_axis(posterior, leading, axis=1)
+    shown = mass >= COMPETES
+    shown[:, :2] = mass[:, :2] > 0  # a label that the prior excludes is no competitor
     best: dict[int, dict[int, Int]] = {}  # label -> case -> its first rows
     for label in np.unique(leading[shown]).tolist():
         rows = np.flatnonzero(weights.label_index == label)
@@ -219,8 +220,6 @@ def _share(log_odds: float) -> float:
 LEAST_Z = 2.5  # standard errors by which a word must be more frequent in a label's texts than in the bank's
 LEAST_BITS = 1.0  # that two sentences must share to be a pair
 LEAST_OVERLAP = 0.25  # of their telling words, as a cosine
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +233,7 @@ class Telling:
         size = np.bincount(bank.label_index, minlength=len(bank.labels))
         seen: dict[str, Float] = {}
         for text, label in zip(bank.texts, bank.label_index.tolist(), strict=True):
-            for word in words_of(text):
+            for word in stems(text):
                 seen.setdefault(word, np.zeros(len(size)))[label] += 1
         names, count = list(seen), np.array(list(seen.values())).reshape(len(seen), len(size))
         share = count.sum(axis=1, keepdims=True) / max(len(bank.texts), 1)
@@ -257,18 +256,13 @@ class Telling:
         return sum(b if k == label else -b for k, b in (self.words[w] for w in words if w in self.words))
 
 
-def words_of(text: str) -> set[str]:
-    """The words of a text without the endings that tell one from many and now from then."""
-    return {_ENDING.sub("", word) for word in _WORD.findall(text.lower())}
-
-
 def paired(case: Sequence[str], texts: Sequence[str], telling: Telling) -> list[SentencePair]:
     """For each sentence of the case, its partner in each text that has one."""
     out = []
     for t, text in enumerate(texts):
-        theirs = [(s, words_of(as_read(s, CUT)[0])) for s in split_sentences(text)]
+        theirs = [(s, stems(as_read(s, CUT)[0])) for s in split_sentences(text)]
         for mine in case:
-            words = words_of(as_read(mine, CUT)[0])  # a denied finding supports nothing
+            words = stems(as_read(mine, CUT)[0])  # a denied finding supports nothing
             found = max(theirs, key=lambda one: telling.bits(words & one[1]), default=None)
             if found is None:
                 continue
@@ -306,7 +300,7 @@ class Clauses:
                 for clause in _CLAUSE.split(sentence):
                     clause = clause.strip(" .,;:!?\"'")
                     plain = len(clause.split()) in _LENGTHS and not any(c.isdigit() for c in clause)
-                    if plain and telling.bits(words_of(clause)) > 0:
+                    if plain and telling.bits(stems(clause)) > 0:
                         found[clause, label] = None
         texts = tuple(clause for clause, _ in found)
         return cls(texts, np.array([label for _, label in found], dtype=int), embed(texts))
@@ -319,8 +313,8 @@ class Clauses:
 
     def open_findings(self, text: str, labels: Sequence[int], telling: Telling) -> list[int]:
         """Rows to ask about: the most telling of each label, each about something else, none said already."""
-        said, out = words_of(text), []
-        words = [{w for w in words_of(clause) if w in telling.words} for clause in self.texts]
+        said, out = stems(text), []
+        words = [{w for w in stems(clause) if w in telling.words} for clause in self.texts]
         for label in labels:
             rows = [int(i) for i in np.flatnonzero(self.label_index == label)]
             rows.sort(

@@ -27,9 +27,10 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from simdx.decide.alarm import Null
+from simdx.decide.evidence import AcceptEvidence
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
-from simdx.types import NONE_OF_THESE, Panel
+from simdx.types import NONE_OF_THESE, Panel, content_hash
 from simdx.yamlfile import read_mapping
 
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
@@ -98,7 +99,7 @@ class Origin:
     risk: Share | None = None
     made_for: dict[str, str] = dataclass_field(default_factory=dict)
     auroc: dict[str, float | None] = dataclass_field(default_factory=dict)  # of each kind of bits, for errors
-    refuted: bool = False  # too many confident answers to the bank's own texts were wrong: never accept
+    refuted: bool = False  # too many confident answers to the bank's own texts were wrong: always test
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -112,6 +113,7 @@ class Policy:
     alarm: AlarmFile | None = None
     conformal: ConformalFile | None = None
     risk: RiskFile | None = None
+    evidence: AcceptEvidence | None = None  # what labelled cases showed of accepting under these limits
 
     @field_validator("utility")
     @classmethod
@@ -130,6 +132,13 @@ class Policy:
     def fits(self, fingerprint: Mapping[str, str]) -> bool:
         """Were the thresholds found for this bank, embedder and method?"""
         return dict(self.origin.made_for) == dict(fingerprint)
+
+    @property
+    def limits(self) -> str:
+        """Identity of all that decides whether an answer is accepted; review rules only ever forbid it."""
+        data = policy_data(self)
+        names = ("thresholds", "utility", "alarm", "conformal", "risk")
+        return content_hash(json.dumps([data[name] for name in names], sort_keys=True))[:16]
 
 
 def read_policy(path: str | Path, panel: Panel | None = None) -> Policy:
@@ -206,6 +215,10 @@ def policy_words(policy: Policy) -> Iterator[str]:
             f"  test    if the {c.level:.0%} conformal set ({c.kind}, from {c.n} cases) does not hold "
             "exactly one label"
         )
+    if policy.evidence is None:
+        yield "  likely  is the most it says: no labelled inside and outside cases allow it to accept"
+    else:
+        yield f"  accept  on the evidence of {policy.evidence.sentence()}"
     for rule in policy.review_rules:
         yield f"  review  if the case meets the rule '{rule.name}'"
     if policy.utility is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
 from simdx.decide.alarm import Alarm, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.evidence import AcceptEvidence, packaged
 from simdx.decide.policy import TUNING, Policy, check_policy, policy_data, policy_text, read_policy
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.errors import BadInput
@@ -90,6 +91,16 @@ class TunedThresholds:
             "recipe": str(recipe_of(settings.method)),
             "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
         }
+
+    def evidence_key(self, policy: Policy) -> dict[str, str]:
+        """What a record of accepting depends on."""
+        return {**self.fingerprint, "limits": policy.limits}
+
+    @cached_property
+    def evidence(self) -> AcceptEvidence | None:
+        """What labelled cases showed of accepting with all that is here: of the policy, or packaged."""
+        key, own = self.evidence_key(self.policy), self.policy.evidence
+        return own if own is not None and own.made_for == key else packaged(key)
 
     @cached_property
     def policy(self) -> Policy:

@@ -12,6 +12,12 @@ the policy says so. What few texts can do is refute: where more of the confident
 than the risk allows by chance (a binomial test at 5 %), nothing is simply accepted.
 
 Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
+
+Labelled cases give conformal sets (`metrics.conformal`) and the largest entropy up to which answers may be
+accepted with at most the target rate of errors, at a stated confidence, whatever the distribution (learn then
+test, Angelopoulos et al. 2021: a binomial test of each entropy, Holm's correction over all). The entropies
+are fixed in advance, so they owe nothing to the labels. With outside cases they also give the evidence that
+accepting needs (`evidence`).
 """
 
 from collections.abc import Mapping
@@ -21,19 +27,21 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
-from simdx.decide.guarantees import Kind, calibrate, control_risk
-from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
+from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, RiskFile, Thresholds
+from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
 from simdx.methods.panel_data import Observations, PanelData
+from simdx.metrics.conformal import Kind, calibrate
 from simdx.metrics.scores import auroc
-from simdx.types import Float, Int, Mask, Panel
+from simdx.types import Float, Int, Mask, Panel, entropy_bits
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
 RISK = 0.05  # of errors among accepted answers, where the user states none
 CHANCE = 0.05  # level of the test that refutes a bank
 FOLDS = 5
+GRID = 6  # entropies tested by `control_risk`: each one costs power (Holm's correction)
 
 
 def tune_on_simulated(
@@ -85,6 +93,32 @@ def tune_on_labelled(
         conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
         risk=control_risk(answers.posterior[led], truth[led], target=risk, confidence=confidence),
     )
+
+
+def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9) -> RiskFile:
+    """The most lenient entropy threshold with at most `target` errors among accepted, at that confidence."""
+    from scipy.stats import binom  # slow to import, and an answer does not need it
+
+    for name, value in (("risk", target), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise BadInput(f"the {name} is {value:g}: give a number between 0 and 1")
+    p = np.asarray(posterior, dtype=float)
+    if not len(p):
+        raise BadInput("there are no labelled cases to control the risk on")
+    most = np.log2(p.shape[1])
+    certainty = 1 - entropy_bits(p) / most  # in [0, 1], so that a grid can be fixed in advance
+    grid = np.linspace(0, 1, GRID, endpoint=False)
+    kept = certainty >= grid[:, None]  # (thresholds, cases)
+    accepted, errors = kept.sum(axis=1), (kept & (p.argmax(axis=1) != truth)).sum(axis=1)
+    p_value = binom.cdf(errors, accepted, target)  # that so few are wrong by chance, were the risk the target
+    order = np.argsort(p_value, kind="stable")
+    rejected = np.cumprod(p_value[order] <= (1 - confidence) / np.arange(GRID, 0, -1)).astype(bool)
+    valid = order[rejected]
+    if not valid.size:
+        return RiskFile(target, confidence, None, len(p), 0, 0)
+    chosen = int(valid.min())
+    entropy = float(most * (1 - grid[chosen]))
+    return RiskFile(target, confidence, entropy, len(p), int(accepted[chosen]), int(errors[chosen]))
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
@@ -156,6 +190,9 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
     without answers. Simulated text is cleaner than real text; figures from here are a starting point.
     """
     bank, embedded = data.bank, data.embedded
+    # With the calibration of the whole bank, as it is what will answer; but weighing the library as well
+    # would cost each fold more than all the rest.
+    calibration = None if data.calibration is None else replace(data.calibration, world=None)
     fold = folds_in_turn(bank.label_index, FOLDS)
     parts: list[AnswerTable] = []
     order: list[Int] = []
@@ -164,9 +201,8 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
         if not held.size:
             continue
         kept = np.flatnonzero(fold != f)
-        # With the calibration of the whole bank: it is what will answer.
         own = bank.subset(kept), embedded.subset(kept), data.embedder
-        part = PanelData(data.panel, *own, data.real, data.calibration, reading=data.reading)
+        part = PanelData(data.panel, *own, data.real, calibration, reading=data.reading)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)

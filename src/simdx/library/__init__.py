@@ -10,7 +10,7 @@ from simdx.library.conditions import (
     conditions,
     digest,
     texts,
-    vectors,
     version,
 )
-from simdx.library.search import Match, embedded, find, meant_by, nearest, related_to, suggestions
+from simdx.library.likeness import EMBEDDER, Likeness, directions, embedded, library_likeness, words
+from simdx.library.search import Match, find, meant_by, nearest, related_to, suggestions

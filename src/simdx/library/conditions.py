@@ -11,12 +11,9 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from simdx.types import Float, content_hash
+from simdx.types import content_hash
 
 Register = Literal["lay", "note", "topic"]
 REGISTERS: tuple[Register, ...] = ("lay", "note", "topic")
@@ -79,13 +76,6 @@ def version() -> str:
 def digest() -> str:
     """What `version` must be; a test compares the two."""
     return content_hash("library", *_lines("conditions.jsonl"), *_lines("texts.jsonl"))[:16]
-
-
-@cache
-def vectors() -> Float:
-    """(texts, 256) unit vectors of the texts by wordllama, packaged: near texts are found at once."""
-    path = Path(str(files("simdx.library"))) / "data" / "vectors.npy"
-    return np.load(path, allow_pickle=False).astype(np.float32)
 
 
 @cache

@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.embedders import embed_cached, embed_texts, get_embedder
-from simdx.library.conditions import Condition, condition, conditions, texts, vectors
+from simdx.embedders import embed_texts, get_embedder
+from simdx.library.conditions import Condition, condition, conditions
+from simdx.library.likeness import directions, embedded, library_likeness, unit, words
 from simdx.types import Float, Label
 
 How = Literal["name", "alias", "code", "meaning"]
@@ -86,7 +87,7 @@ def find(query: str, most: int = 10, *, medical: bool | None = None) -> list[Mat
 def suggestions(query: str, most: int = 5, *, medical: bool | None = None) -> list[Match]:
     """Conditions by meaning: the cosine of the query with their names and aliases."""
     every, vectors = _meanings()
-    score = vectors @ _unit(embed_texts(get_embedder("wordllama"), [query]))[0]
+    score = vectors @ unit(embed_texts(get_embedder("wordllama"), [query]))[0]
     best: dict[str, float] = {}
     for i in np.argsort(-score):
         c = every[int(i)]
@@ -101,43 +102,20 @@ def suggestions(query: str, most: int = 5, *, medical: bool | None = None) -> li
 def _meanings() -> tuple[tuple[Condition, ...], Float]:
     pairs = [(c, name) for c in conditions() for name in (c.name, *c.aliases)]
     vectors = embed_texts(get_embedder("wordllama"), [name for _, name in pairs])
-    return tuple(c for c, _ in pairs), _unit(vectors)
+    return tuple(c for c, _ in pairs), unit(vectors)
 
 
-def embedded(texts: Sequence[str]) -> Float:
-    """(n, 256) unit vectors of other texts, in the space of `vectors`."""
-    return _unit(embed_cached(get_embedder("wordllama"), tuple(texts)))
-
-
-def _unit(vectors: Float) -> Float:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-SHARPNESS = 20.0  # of a cosine with a condition's mean: least log loss on held-out texts of the library
+SHARPNESS = 1.0  # of the log-likelihoods, in `nearest`
 
 
 def nearest(text: str, most: int = 3, *, without: frozenset[str] = frozenset()) -> list[Match]:
-    """Conditions that a text is most like, with their shares of the likeness to all conditions."""
-    every, means, middle = _means()
-    case = _unit(embed_texts(get_embedder("wordllama"), [text]) - middle)[0]
-    score = SHARPNESS * (means @ case)
-    score[[c.name in without for c in every]] = -np.inf
+    """Medical conditions that a text is most like, with their shares of the likeness to all of them."""
+    every = conditions()
+    score = SHARPNESS * library_likeness()[0].scores(directions(embedded([text])), words([text]))[0]
+    score[[not c.medical or c.name in without for c in every]] = -np.inf
     share = np.exp(score - score.max())
     share /= share.sum()
     return [Match(every[i], "meaning", float(share[i])) for i in np.argsort(-share)[:most]]
-
-
-@cache
-def _means() -> tuple[tuple[Condition, ...], Float, Float]:
-    """Medical conditions, the mean direction of each one's texts, and the mean of all."""
-    every = tuple(c for c in conditions() if c.medical)
-    place = {c.name: i for i, c in enumerate(every)}
-    rows = np.array([place.get(t.condition, -1) for t in texts()])
-    own = vectors()[rows >= 0]
-    middle = own.mean(axis=0)
-    sums = np.zeros((len(every), own.shape[1]), dtype=np.float64)
-    np.add.at(sums, rows[rows >= 0], _unit(own - middle))
-    return every, _unit(sums), middle
 
 
 def related_to(labels: Sequence[Label]) -> frozenset[str]:

@@ -149,11 +149,13 @@ def feature_score(features: Float, scale: OutsideScale) -> Float:
     return ((features - np.array(scale.centre)) / np.array(scale.spread)).mean(axis=1)
 
 
-def scale_of(features: Float, others: Float | None = None, share: float = INSIDE_SHARE) -> OutsideScale:
+def scale_of(
+    features: Float, others: Float | None = None, share: float = INSIDE_SHARE, found: float = MOST_FOUND
+) -> OutsideScale:
     """Features in units of held-out texts of the labels, and the threshold they mostly stay below.
 
     Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
-    like one another, and real ones will lie between: the threshold moves up until it finds MOST_FOUND of the
+    like one another, and real ones will lie between: the threshold moves up until it finds the share `found` of the
     others, half of the way to them at most.
     """
     centre, spread = np.median(features, axis=0), np.maximum(features.std(axis=0), 1e-6)
@@ -163,7 +165,7 @@ def scale_of(features: Float, others: Float | None = None, share: float = INSIDE
     if others is not None and len(others) >= ENOUGH_OTHERS:
         score = feature_score(others, scale)
         half_way = (threshold + float(np.median(score))) / 2
-        threshold = max(threshold, min(half_way, threshold_at(score, MOST_FOUND)))
+        threshold = max(threshold, min(half_way, threshold_at(score, found)))
     return replace(scale, threshold=round(threshold, 6))
 
 

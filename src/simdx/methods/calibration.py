@@ -33,8 +33,9 @@ from simdx.methods.calibration_record import Calibration, Confused
 from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
-from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, library_version
-from simdx.methods.world import World, world_log_odds, world_of, world_scale
+from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
+from simdx.methods.world import World, strangers, world_log_odds, world_scale
+from simdx.methods.world import held_out as held_out_of
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
 FOLDS = 5
@@ -97,7 +98,7 @@ def scores_of(data: PanelData, cases: Observations, label_index: Int | None = No
     """What the whole bank says of cases."""
     found = held_out(Pool.fit(data), BackgroundModel.fit(data), cases, label_index)
     if (world := World.fit(data)) is not None:
-        found = replace(found, world=world.features(cases), texts=cases.texts)
+        found = replace(found, world=world.features(world.compared(cases)), texts=cases.texts)
     novelty = None if found.features is None and found.world is None else Novelty.fit(data)
     return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
 
@@ -143,7 +144,7 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
     bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    world = library_version() if data.panel.world else ""
+    world = world_identity(data.panel)
     return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world + data.reading)
 
 
@@ -197,43 +198,29 @@ def rehearsal(
     return inside, _joined(beyond) if beyond else None
 
 
-WORLD_FOLDS = 2  # of the five: a fit against the library takes a second
-
-
 def with_world(data: PanelData, found: Calibration) -> Calibration:
-    """The calibration with the library's scale: labels' texts held out against held-out texts of it."""
-    world = world_of(data)
-    if world is None:
+    """The calibration with the library's scale, from labels' texts held out."""
+    world = World.fit(data)
+    scale = None if world is None else world_scale(world)
+    if world is None or scale is None:
         return found
-    bank, background = world.bank, world.embedded.background
-    assert background is not None
-    own, other = dealt(bank.texts, bank.label_index), dealt(bank.background, np.zeros(len(background), int))
-    inside, beyond, said = [], [], []
-    for f in range(WORLD_FOLDS):
-        kept, known = np.flatnonzero(own != f), np.flatnonzero(other != f)
-        model = BackgroundModel.fit(world.subset(kept, known))
-        assert model is not None
-        held, unknown = np.flatnonzero(own == f), np.flatnonzero(other == f)
-        asked = Observations(tuple(bank.background[i] for i in unknown), background[unknown])
-        told = Observations(tuple(bank.texts[i] for i in held), data.embedded.vectors[held])
-        inside.append(model.features(told))
-        beyond.append(model.features(asked))
-        said.append(Pool.fit(world.subset(kept, known)).log_likelihoods(asked))
-    scale = world_scale(np.concatenate(inside))
     found = replace(found, world=scale)
-    if found.auroc is not None:
+    if found.auroc is not None or (asked := strangers(world)) is None:
         return found
-    # Without a background of its own, the library's held-out texts are what the panel is rehearsed against.
+    # Without a background of its own, texts of the library are what the panel is rehearsed against.
     from simdx.metrics.ood import ood_auroc
 
+    seen, compared = asked
     known = found.rehearsed_sharpness
     if known is not None:
         found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
-    truth = np.zeros(sum(map(len, beyond)), dtype=np.int64)
-    texts = tuple(t for f in range(WORLD_FOLDS) for t in np.array(bank.background, dtype=object)[other == f])
-    told = joined(said)
-    others = HeldOutScores(told.first, truth, None, np.concatenate(beyond), texts=texts, second=told.second)
-    none, among = others.outside(found), expit(condition_log_odds(np.concatenate(inside), scale))
+    truth = np.zeros(len(seen.texts), dtype=np.int64)
+    told = Pool.fit(data).log_likelihoods(seen)
+    others = HeldOutScores(
+        told.first, truth, None, world.features(compared), texts=seen.texts, second=told.second
+    )
+    inside = np.concatenate([part.world.features(part.compared) for part in held_out_of(world)])
+    none, among = others.outside(found), expit(condition_log_odds(inside, scale))
     assert none is not None
     return replace(
         found,
@@ -433,7 +420,7 @@ def measured_on(
             held = np.flatnonzero(fold == f)
             others = [case for case, own in zip(cases, fold, strict=True) if own != f]
             part = beside(others) if others else data
-            parts.append(scores_of(part, part.observe([cases[i].text for i in held]), label[held]))
+            parts.append(scores_of(part, part.observe([cases[int(i)].text for i in held]), label[held]))
         order = np.concatenate([np.flatnonzero(fold == f) for f in np.unique(fold)])
         asked = _joined(parts)
     inside = label[order] < len(names) - 1

@@ -51,17 +51,22 @@ FILE = "calibration.json"  # beside a panel file
 
 
 def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
-    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies.
+    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies."""
+    few = len(bank.texts) < LEAST_TEXTS
+    said = (f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}",) if few else ()
+    return said if labelled else (*said, *copied(bank))
+
+
+def copied(bank: Bank) -> tuple[str, ...]:
+    """Said of a bank whose texts are near copies.
 
     A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
     in other words is none of these.
     """
-    said = []
-    if len(bank.texts) < LEAST_TEXTS:
-        said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}")
-    if not labelled and (share := repeated(bank)) > MOST_REPEATED:
-        said.append(f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most")
-    return tuple(said)
+    share = repeated(bank)
+    if share <= MOST_REPEATED:
+        return ()
+    return (f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most",)
 
 
 def repeated(bank: Bank) -> float:
@@ -129,8 +134,8 @@ class Calibration:
         pool = f"{self.sharpness} {self.spread} {self.weight}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
-    def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted."""
+    def unshown(self) -> tuple[str, ...]:
+        """What nobody has looked at, so that nothing is accepted before labelled cases have."""
         said = []
         if self.basis == "transferred":
             said.append("the panel's calibration was never checked: it is that of other panels")
@@ -138,8 +143,14 @@ class Calibration:
             said.append("the bank has no background, so that none of these was never weighed")
         if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
             said.append("only the library stands against the labels, and no labelled case has checked that")
+        return tuple(said)
+
+    def refuted(self) -> tuple[str, ...]:
+        """What was looked at and speaks against accepting any answer."""
+        said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
-            said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
+            whose = "the labelled cases" if self.basis == "measured" else "the bank's own texts"
+            said.append(f"only {self.accuracy:.0%} of {whose} were given to their label")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
             said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
         if self.basis == "measured" and self.ece is None:
@@ -148,14 +159,29 @@ class Calibration:
             said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
         return tuple(said)
 
+    def failures(self) -> tuple[str, ...]:
+        """Why no answer under this calibration may simply be accepted."""
+        return (*self.unshown(), *self.refuted())
+
     def failures_over(self, bank: Bank) -> tuple[str, ...]:
         """The same, with what is wrong with the bank itself."""
-        return (*self.failures(), *thin(bank, labelled=self.basis == "measured" or self.checked > 0))
+        return (*self.failures(), *thin(bank, labelled=self.checked_on_cases))
+
+    @property
+    def checked_on_cases(self) -> bool:
+        return self.basis == "measured" or self.checked > 0
 
     @property
     def floor(self) -> float | None:
         """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
         return self.accept_from if self.basis == "rehearsed" and not self.checked else None
+
+    @property
+    def error_on_cases(self) -> tuple[float | None, tuple[float, float] | None]:
+        """The calibration error on labelled cases, with its interval: what simulated texts gave is none."""
+        if self.basis == "measured":
+            return self.ece, self.ece_interval
+        return (self.checked_ece, self.checked_interval) if self.checked else (None, None)
 
     def sentence(self) -> str:
         """What the calibration rests on, in one sentence."""
@@ -164,10 +190,9 @@ class Calibration:
         if self.basis == "measured":
             if self.ece is None:
                 return f"calibration measured on {self.n} labelled cases, too few to say how far it is off"
-            return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
+            return f"calibration measured on {self.n} labelled cases{_off(*self.error_on_cases)}"
         if self.checked:
-            error = _off(self.checked_ece, self.checked_interval)
-            return f"calibration checked on {self.checked} labelled cases{error}"
+            return f"calibration checked on {self.checked} labelled cases{_off(*self.error_on_cases)}"
         overlap = ""
         if self.confused:
             pair = self.confused[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol
@@ -22,10 +22,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.egress import is_remote
+from simdx.errors import MissingExtra
 from simdx.methods.calibration_record import Calibration
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, fold_of
 from simdx.methods.speed import OneSlotCache
-from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits, plain
+from simdx.types import NONE_OF_THESE, Float, Int, Posterior, SecondOrder, Trace, entropy_bits, plain
 
 # Methods whose own figures have moved since: theirs alone are made again.
 _EDITIONS = {"likelihood": "2.1", "voices": "2.1"}
@@ -104,6 +105,8 @@ class AnswerTable:
     make_typicality: Callable[[], Float]
     make_second_order: Callable[[], SecondOrder | None]
     voices: Mapping[str, Float] | None = None  # (N, K) of each voice, where several were pooled
+    names: tuple[str, ...] = ()  # of the labels, where the front door made the table
+    decisions: tuple[Any, ...] | None = None  # (N,) what to do with each, where that was asked for
 
     @cached_property
     def posterior(self) -> Float:
@@ -127,6 +130,39 @@ class AnswerTable:
     @cached_property
     def second_order(self) -> SecondOrder | None:
         return self.make_second_order()
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: what leads, the probability of every outcome, the decision if asked for."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra("a table for pandas", "eval") from None
+        names = (*self.names, NONE_OF_THESE)[: self.posterior.shape[1]]
+        columns: dict[str, Any] = {"label": [names[k] for k in self.posterior.argmax(axis=1)]}
+        columns |= dict(zip(names, self.posterior.T, strict=True))
+        columns |= {"entropy_bits": self.entropy_bits, "typicality": self.typicality}
+        if self.decisions is not None:
+            columns |= {name: [getattr(d, name) for d in self.decisions] for name in ("action", "reason")}
+        return pandas.DataFrame(columns)
+
+    def at(self, rows: Int) -> AnswerTable:
+        """Some of the answers; what a sampler did step by step is left out."""
+
+        def second_order() -> SecondOrder | None:
+            whole = self.second_order
+            return None if whole is None else whole.combined(lambda column: column[rows])
+
+        return replace(
+            self,
+            among_labels=self.among_labels[rows],
+            out_of_class=None if self.out_of_class is None else self.out_of_class[rows],
+            effective_simulations=self.effective_simulations[rows],
+            tolerance=self.tolerance[rows],
+            trace=None,
+            make_typicality=lambda: self.typicality[rows],
+            make_second_order=second_order,
+            voices=None if self.voices is None else {name: p[rows] for name, p in self.voices.items()},
+        )
 
 
 def with_none(among: Float, outside: Float | None) -> Float:

@@ -73,8 +73,8 @@ class Outside:
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
         own = {} if self.background is None else named("outside", self.background.arrays())
-        world = {} if self.world is None else named("world", self.world.arrays())
         novelty = {} if self.novelty is None else named("novelty", self.novelty.arrays())
+        world = {} if self.world is None else named("world", self.world.arrays())
         return {**own, **world, **novelty}
 
     def log_odds(self, observations: Observations, prior: Prior) -> dict[str, Float]:
@@ -84,7 +84,7 @@ class Outside:
             features = self.background.features(observations, possible)
             found["background"] = condition_log_odds(features, self.calibration.outside, self.prior)
         if self.world is not None and self.calibration.world is not None:
-            features = self.world.features(observations, possible)
+            features = self.world.features(self.world.compared(observations), possible)
             found["world"] = world_log_odds(features, observations.texts, self.calibration.world, self.prior)
         if self.novelty is not None:
             found["novelty"] = self.novelty.log_odds(observations)

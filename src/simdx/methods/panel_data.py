@@ -156,15 +156,14 @@ class PanelData:
         reading: str | None = None,
     ) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
-        world = library_version() if panel.world else ""
-        address = address_of(bank, embedder.id, RECIPE_VERSION, world, reading or "")
+        address = address_of(bank, embedder.id, RECIPE_VERSION, world_identity(panel), reading or "")
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:
             return replace(cls.prepare(panel, bank, embedder, folder, reading), address=address)
         embedded = EmbeddedBank(
             found["vectors"], bank.label_index, len(panel.names), embedder.blocks, found.get("background")
         )
-        way = WAYS[int(found["reading"])]
+        way = WAYS[int(found["reading"][0])]
         return cls(
             panel, bank, embedded, embedder, folder=folder, compiled=found, address=address, reading=way
         )
@@ -172,7 +171,7 @@ class PanelData:
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds of it."""
         others = {} if self.embedded.background is None else {"background": self.embedded.background}
-        way = {"reading": np.array(WAYS.index(self.reading))}
+        way = {"reading": np.array([WAYS.index(self.reading)])}
         return {"vectors": self.embedded.vectors, **others, **way, **named("lexicon", self.lexicon.arrays())}
 
     @cached_property
@@ -224,10 +223,14 @@ def embed_read(embedder: Embedder, texts: Sequence[str], way: str) -> Float:
     return embed_cached(embedder, tuple(as_read(text, way)[0] for text in texts))
 
 
-def library_version() -> str:
-    from simdx.library import version  # only panels that weigh the library load it
+def world_identity(panel: Panel) -> str:
+    """What the library beside a panel depends on; empty where none stands there."""
+    if not panel.world:
+        return ""
+    from simdx.library import version
 
-    return version()
+    said = (name for label in panel.labels for name in (label.name, *label.aliases, *label.icd10))
+    return content_hash(version(), *said)[:16]
 
 
 def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
@@ -252,7 +255,7 @@ def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
             and (not others or arrays["background"].shape == (others, width))
             and len(arrays["lexicon.ends"]) == n + others + 1
             and len(arrays["typicality"]) > 1
-            and int(arrays["reading"]) in range(len(WAYS))
+            and int(arrays["reading"][0]) in range(len(WAYS))
             and labelled_right("labels", np.arange(n))
             and ("outside.rows" not in arrays or labelled_right("outside", against))
         )

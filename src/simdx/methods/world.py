@@ -1,124 +1,119 @@
-"""The rest of medicine beside a panel: texts of the library that no label speaks for.
+"""The rest of medicine beside a panel: conditions of the library that no label speaks for, each by its name.
 
 A panel's own background holds what its maker thought of. The library holds 431 conditions and 125 everyday
-topics. Texts of those that the labels do not stand for (`library.related_to`) are one more background, so
-that a meningitis is not a dengue for want of something better:
+topics. Labels and conditions are compared with a case in the same way (`simdx.library.likeness`), so that a
+meningitis is not a dengue for want of something better:
 
-    log odds(a condition of the library) = slope · (mean of three features − threshold)
+    score     = log Σ_{conditions no label stands for} likelihood − log Σ_{possible labels} likelihood
+    log odds  = slope · (score in units of the panel's own texts − threshold)          as in `background`
 
-with the features and the scale of `outside`, and a threshold of its own. Not all of the library stands there:
-the texts nearest to the panel's own, whatever their register, and at least one of every condition. A list of
-questions and answers is not weighed against it, because the library has no such lists. A panel whose texts
-are unlike everything in the library has no world. A panel file asks for one with `world: true`; a panel that
-has its texts from the library always has one.
-
-The constants were chosen on held-out simulated text and on the labelled panels that results/world names.
+The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability; where
+texts of the library, asked as if it did not hold their condition, nearly all lie beyond, it moves towards
+them. A list
+of questions and answers is not weighed, because the library has no such lists. A panel file switches the
+library off with `world: false`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simdx.methods.background import BackgroundModel, condition_log_odds, scale_of
+from simdx.abc.logs import log_softmax, logsumexp
+from simdx.methods.background import condition_log_odds, scale_of
 from simdx.methods.calibration_record import OutsideScale
-from simdx.methods.panel_data import Observations, PanelData, embed_read
-from simdx.methods.speed import Arrays, named, part
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.speed import part
 from simdx.reading import is_checklist
-from simdx.types import EmbeddedBank, Float, Int, Mask
+from simdx.types import Float, Int, Mask
 
-NEAREST = 900  # texts of the library, by nearness to the bank
-NEIGHBOURS = 5  # of the bank, that nearness is the mean cosine with
-LEAST_NEARNESS = 0.25  # the median bank text's cosine with its neighbours in the library
-INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the labels lose to the library
+if TYPE_CHECKING:
+    from simdx.library import Condition, Likeness
 
-
-def world_of(data: PanelData) -> PanelData | None:
-    """The panel's own texts against texts of the library, in place of its background; None: no world."""
-    if data.compiled is not None:
-        kept = part(data.compiled, "world")
-        if not kept:
-            return None
-        chosen = kept["chosen"].astype(np.int64)
-        return _against(data, chosen, kept["background"], kept)
-    if not data.panel.world or data.embedder.id.startswith("hashing"):
-        return None
-    near = choose(data)
-    if not len(near):
-        return None
-    from simdx import library
-
-    texts = library.texts()
-    return _against(data, near, embed_read(data.embedder, [texts[i].text for i in near], data.reading), None)
+INSIDE_SHARE = 0.03  # mean probability that held-out simulated texts of the labels lose to the library
+MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
+FOLDS = 5  # in which the labels' texts are held out
+MOST_ASKED = 400  # texts of the library that a panel without background is tried against
+SHORTLIST = 5  # conditions that may explain a sentence
 
 
-def _against(data: PanelData, chosen: Int, vectors: Float, compiled: Arrays | None) -> PanelData:
-    from simdx import library
+class Compared(NamedTuple):
+    """Cases beside labels and conditions."""
 
-    texts = library.texts()
-    bank = replace(data.bank, background=tuple(texts[i].text for i in chosen), none_prior=None)
-    embedded = EmbeddedBank(
-        data.embedded.vectors, bank.label_index, len(bank.labels), data.embedder.blocks, vectors
-    )
-    return PanelData(data.panel, bank, embedded, data.embedder, compiled=compiled, reading=data.reading)
-
-
-def choose(data: PanelData) -> Int:
-    """Numbers of the library's texts that stand beside the panel; none where all are far from it."""
-    from simdx import library  # only panels that weigh it load it
-
-    texts, taken = library.texts(), library.related_to(data.panel.labels)
-    allowed = np.array([i for i, text in enumerate(texts) if text.condition not in taken], dtype=np.int64)
-    vectors, own = library.vectors()[allowed], library.embedded(data.bank.texts)
-    near = vectors @ own.T
-    of_bank = np.sort(near, axis=0)[-NEIGHBOURS:].mean(axis=0)
-    if float(np.median(of_bank)) < LEAST_NEARNESS:
-        return allowed[:0]
-    order = np.argsort(-np.sort(near, axis=1)[:, -NEIGHBOURS:].mean(axis=1), kind="stable")
-    kept = set(order[:NEAREST].tolist())
-    covered = {texts[allowed[i]].condition for i in kept}
-    for i in order[NEAREST:].tolist():
-        if (name := texts[allowed[i]].condition) not in covered:
-            covered.add(name)
-            kept.add(i)
-    return allowed[np.sort(np.fromiter(kept, dtype=np.int64))]
+    labels: Float  # (N, K) log-likelihoods
+    conditions: Float  # (N, C)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """The labels against the library, fitted."""
-
-    data: PanelData  # of `world_of`
-    model: BackgroundModel
-    chosen: Int  # the library's texts behind the background's rows
+    data: PanelData
+    own: Likeness  # of the labels
+    library: Likeness
+    conditions: tuple[Condition, ...]
+    outside: Mask  # (C,) conditions that no label stands for
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
-        beside = world_of(data)
-        if beside is None:
+        """None where the panel wants none, or its embedder is the tests' own."""
+        if not data.panel.world or data.embedder.id.startswith("hashing"):
             return None
-        from simdx import library
+        from simdx import library  # only panels that weigh it load it
 
-        number = {text.text: i for i, text in enumerate(library.texts())}
-        chosen = np.array([number[text] for text in beside.bank.background], dtype=np.int64)
-        if beside.compiled is not None:
-            return cls(beside, BackgroundModel.from_arrays(part(beside.compiled, "model"), beside), chosen)
-        model = BackgroundModel.fit(beside)
-        assert model is not None  # it has a background
-        return cls(beside, model, chosen)
+        every = library.conditions()
+        taken = library.related_to(data.panel.labels)
+        likeness, _ = library.library_likeness()
+        outside = np.array([c.name not in taken for c in every])
+        kept = {} if data.compiled is None or data.real is not None else part(data.compiled, "world")
+        if kept:
+            return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside)
+        directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
+        own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))
+        return cls(data, own, likeness, every, outside)
 
     def arrays(self) -> dict[str, Float]:
-        """What was fitted, for a compiled panel."""
-        model = named("model", self.model.arrays())
-        lexicon = named("lexicon", self.data.lexicon.arrays())
-        background = self.data.embedded.background
-        assert background is not None
-        return {"chosen": self.chosen.astype(np.int32), "background": background, **model, **lexicon}
+        """What a compiled panel holds of it."""
+        return self.own.arrays()
 
-    def features(self, observations: Observations, possible: Mask | None = None) -> Float:
-        return self.model.features(observations, possible)
+    def compared(self, observations: Observations) -> Compared:
+        directions, said = _seen(self.data, observations.texts, observations.vectors)
+        return Compared(self.own.scores(directions, said), self.library.scores(directions, said))
+
+    def features(self, compared: Compared, possible: Mask | None = None) -> Float:
+        """(N, 1) the library against the possible labels; not calibrated."""
+        return against(compared.conditions[:, self.outside], compared.labels, possible)
+
+    def shares(self, compared: Compared) -> Float:
+        """(N, C) which condition it is, given that it is one that no label stands for."""
+        score = np.where(self.outside, compared.conditions, -np.inf)
+        return np.exp(log_softmax(score, axis=1))
+
+    def excess(self, sentences: Sequence[str], label: int, shares: Float) -> Float:
+        """(n,) by how much the words of each sentence speak for the text's likeliest conditions (by their
+        shares, (C,)) rather than for the label: log-likelihood ratios."""
+        from simdx import library
+
+        said = library.words(sentences)  # alone: a sentence has little direction
+        nowhere = np.zeros((len(said), self.own.means.shape[1]))
+        rivals = np.argsort(-shares)[:SHORTLIST]
+        best = self.library.scores(nowhere, said)[:, rivals].max(axis=1)
+        return best - self.own.scores(nowhere, said)[:, label]
+
+
+def _seen(data: PanelData, texts: Sequence[str], vectors: Float) -> tuple[Float, list[set[str]]]:
+    """Directions and words of texts, whose vectors by the panel's embedder are known."""
+    from simdx import library
+
+    has_own = data.embedder.id.startswith(library.EMBEDDER)
+    raw = vectors[:, : data.embedder.blocks[0]] if has_own else library.embedded(texts)
+    return library.directions(raw), library.words(texts)
+
+
+def against(conditions: Float, labels: Float, possible: Mask | None = None) -> Float:
+    every = np.ones(labels.shape[1], dtype=bool) if possible is None else possible
+    return (logsumexp(conditions, axis=1) - logsumexp(labels[:, every], axis=1))[:, None]
 
 
 def world_log_odds(
@@ -129,6 +124,53 @@ def world_log_odds(
     return np.where(lists, -np.inf, condition_log_odds(features, scale, prior))
 
 
-def world_scale(inside: Float) -> OutsideScale:
-    """From features of held-out texts of the labels."""
-    return scale_of(inside, None, INSIDE_SHARE)
+class HeldOut(NamedTuple):
+    """The panel's own texts, each beside labels that were not made of it."""
+
+    rows: Int
+    world: World
+    compared: Compared
+
+
+def held_out(world: World) -> Iterator[HeldOut]:
+    """Every text of the bank once."""
+    from simdx import library
+
+    bank, n_labels = world.data.bank, len(world.data.panel.names)
+    directions, said = _seen(world.data, bank.texts, world.data.embedded.vectors)
+    every = world.library.scores(directions, said)
+    turn = np.zeros(len(bank.texts), dtype=np.int64)
+    for label in range(n_labels):
+        rows = np.flatnonzero(bank.label_index == label)
+        turn[rows] = np.arange(len(rows)) % FOLDS
+    for fold in range(FOLDS):
+        held, kept = np.flatnonzero(turn == fold), np.flatnonzero(turn != fold)
+        if not held.size or len(np.unique(bank.label_index[kept])) < n_labels:
+            continue
+        own = library.Likeness.of(directions[kept], [said[i] for i in kept], bank.label_index[kept], n_labels)
+        labels = own.scores(directions[held], [said[i] for i in held])
+        fold_world = World(world.data, own, world.library, world.conditions, world.outside)
+        yield HeldOut(held, fold_world, Compared(labels, every[held]))
+
+
+def world_scale(world: World) -> OutsideScale | None:
+    """From held-out texts of the labels; None where none can be held out."""
+    found = [one.world.features(one.compared) for one in held_out(world)]
+    asked = strangers(world)
+    others = None if asked is None else world.features(asked[1])
+    return scale_of(np.concatenate(found), others, INSIDE_SHARE, MOST_FOUND) if found else None
+
+
+def strangers(world: World) -> tuple[Observations, Compared] | None:
+    """Texts of the library that no label stands for, as if the library did not hold their condition."""
+    from simdx import library
+
+    number = {c.name: i for i, c in enumerate(world.conditions)}
+    texts = [t for t in library.texts() if world.outside[number[t.condition]]]
+    asked = texts[:: max(1, len(texts) // MOST_ASKED)]
+    if not asked:
+        return None
+    seen = world.data.observe([t.text for t in asked])
+    compared = world.compared(seen)
+    compared.conditions[np.arange(len(asked)), [number[t.condition] for t in asked]] = -np.inf
+    return seen, compared

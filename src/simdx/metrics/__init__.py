@@ -2,8 +2,8 @@
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
 reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `ood`, `gaps` (subgroups), `means` (and medians) of one number a case and `resampling`
-(bootstrap). An undefined metric is a `Value` without a number and with a reason;
+distribution), `ood`, `conformal` sets, `gaps` (subgroups), `means` (and medians) of one number a case and
+`resampling` (bootstrap). An undefined metric is a `Value` without a number and with a reason;
 `evaluate_probabilities` gives all headline figures at once.
 """
 

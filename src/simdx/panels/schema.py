@@ -111,7 +111,7 @@ class PanelFile(BaseModel):
     # other conditions that must be thought of: a background without them is refused
     ask_about: tuple[Phrase, ...] = ()
     # whether the library's other conditions stand against the labels, beside the panel's own background
-    world: bool = False
+    world: bool = True
     notice: Prose = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()

@@ -22,6 +22,7 @@ from simdx.reading.text import (
     not_counted,
     read,
     split,
+    stems,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "not_counted",
     "read",
     "split",
+    "stems",
 ]

@@ -188,6 +188,15 @@ def not_counted(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0])
 
 
+_STEM = re.compile(r"[^\W\d_]{3,}")
+_ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
+
+
+def stems(text: str) -> set[str]:
+    """The words of a text without the endings that tell one from many and now from then."""
+    return {_ENDING.sub("", word) for word in _STEM.findall(text.lower())}
+
+
 _MASK = {ord(letter): 0x1D68A + i for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
 
 

@@ -12,7 +12,7 @@ from simdx.types import NONE_OF_THESE
 from simdx.words import ACTIONS, NO_PROMISE, percent
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_COLOUR = {"accept": "green", "test": "yellow", "review": "magenta"}
+_COLOUR = {"accept": "green", "likely": "blue", "test": "yellow", "review": "magenta"}
 SHOWN = 3  # labels with a bar of their own; the others share one
 MATTERS = 0.005  # of an effect: less is no percent
 

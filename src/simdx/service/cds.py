@@ -211,7 +211,7 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action != "accept" or any(one.must_not_miss for one in panel.labels if one.name == label)
+    urgent = action in ("test", "review") or any(one.must_not_miss for one in panel.labels if one.name == label)
     summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
     create = {
         "type": "create",
@@ -244,9 +244,9 @@ def card(
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
-    abstains = decision["action"] != "accept"
+    abstains = decision["action"] in ("test", "review")
     said = f"{'Abstains: ' if abstains else ''}{ACTIONS[decision['action']]}"
-    promise = "" if abstains else f" ({decision['promise'] or NO_PROMISE})"
+    promise = "" if decision["action"] != "accept" else f" ({decision['promise'] or NO_PROMISE})"
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]

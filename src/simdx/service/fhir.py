@@ -31,6 +31,7 @@ DEVICE = {
 }
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
+    "likely": "Likely, but not confirmed: the panel is not tested enough to be relied on alone.",
     "test": "Further tests are advised before this is relied on.",
     "review": "{Who} should review the case: the posterior may not apply.",
 }

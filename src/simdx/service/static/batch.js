@@ -82,7 +82,7 @@ export async function run(event) {
   $("batch-run").disabled = true;
   $("batch-rows").replaceChildren();
   $("batch-bar").max = full.length;
-  const tally = { accept: 0, test: 0, review: 0 };
+  const tally = { accept: 0, likely: 0, test: 0, review: 0 };
   const notes = new Set();
   let promised = false;  // do accepted answers keep to a rate of errors?
   let done = 0;

@@ -118,8 +118,10 @@ const preview = latestOnly(async ({ prior, since }) => {
 const settle = latestOnly(async (prior) => {
   const { panel, text, method } = state;
   try {
-    const { data } = await call("/v1/classify", { panel: panel.id, text, prior, method, draws: DRAWS, explain: false });
-    if (state.prior === prior) show(data, prior);
+    const { data } = await call("/v1/classify", { panel: panel.id, text, prior, method, draws: DRAWS });
+    if (state.prior !== prior) return;
+    show(data, prior);
+    showEvidence(text, data.answer, data.pairs);
   } catch (error) {
     $("took").textContent = error.message;
   }

@@ -1,23 +1,17 @@
-"""What labelled cases can promise: conformal sets, and a limit on errors among accepted answers.
+"""Conformal sets: the labels that cannot be ruled out, as labelled cases promise it.
 
-Conformal sets hold the labels that cannot be ruled out. The score of a label is one minus its posterior
-probability; a set holds every label whose score the calibration cases make plausible at the chosen level,
-over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too).
-What is kept is, per label, the largest calibration score still inside, and for split sets the scores of each
-label, so that an answer does not need the calibration cases. Within groups of cases (*Mondrian*) each group
-has thresholds of its own, and so the coverage that was asked for.
+The score of a label is one minus its posterior probability; a set holds every label whose score the
+calibration cases make plausible at the chosen level, over all cases (*split*) or among the cases of that
+label (*class-conditional*, which guards rare labels too). What is kept is, per label, the largest calibration
+score still inside, and for split sets the scores of each label, so that an answer does not need the
+calibration cases. Within groups of cases (*Mondrian*) each group has thresholds of its own, and so the
+coverage that was asked for.
 
 Where labels will come in other shares than among the calibration cases (another prior, the cases of each
 label as before) class-conditional sets hold as they are. Split sets need each calibration case to weigh as
 much more as its label will be more frequent, and a label considered for a new case weighs as one more of it
 (Tibshirani et al. 2019; for labels Podkopaev and Ramdas 2021): the limit is then another one for each label.
-
-Risk control finds the largest entropy up to which answers may be accepted with at most the target rate of
-errors, at a stated confidence, whatever the distribution (learn then test, Angelopoulos et al. 2021: a
-binomial test of each threshold, Holm's correction over all). The thresholds are fixed in advance, so they
-owe nothing to the labels; and they are few, because each one tested costs power.
-
-Both hold for cases drawn like the calibration cases, answered by the same method, bank and prior.
+They hold for cases drawn like the calibration cases, answered by the same method, bank and prior.
 
 `measured_sets` says whether sets hold the truth on labelled cases and how large they are. Thresholds come
 from other cases where there are some; else the cases are dealt into folds, and each gets its sets by
@@ -34,10 +28,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simdx.decide.policy import RiskFile
 from simdx.errors import BadInput
 from simdx.metrics.means import mean_values
-from simdx.types import Float, Int, Mask, entropy_bits
+from simdx.types import Float, Int, Mask
 
 Kind = Literal["split", "class-conditional"]
 KINDS = ("split", "class-conditional")
@@ -153,37 +146,6 @@ def _largest_inside(score: Float, weight: Float, own: float, level: float) -> fl
 def coverage_of(sets: Mask, truth: Sequence[int] | Int) -> float:
     """Share of cases whose set holds the gold label."""
     return float(np.asarray(sets)[np.arange(len(truth)), truth].mean())
-
-
-# --------------------------------------------------------------------------- selective risk
-
-GRID = 6  # thresholds tested: each one costs power (Holm's correction)
-
-
-def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9) -> RiskFile:
-    """The most lenient entropy threshold with at most `target` errors among accepted, at that confidence."""
-    from scipy.stats import binom  # slow to import, and an answer does not need it
-
-    for name, value in (("risk", target), ("confidence", confidence)):
-        if not 0 < value < 1:
-            raise BadInput(f"the {name} is {value:g}: give a number between 0 and 1")
-    p = np.asarray(posterior, dtype=float)
-    if not len(p):
-        raise BadInput("there are no labelled cases to control the risk on")
-    most = np.log2(p.shape[1])
-    certainty = 1 - entropy_bits(p) / most  # in [0, 1], so that a grid can be fixed in advance
-    grid = np.linspace(0, 1, GRID, endpoint=False)
-    kept = certainty >= grid[:, None]  # (thresholds, cases)
-    accepted, errors = kept.sum(axis=1), (kept & (p.argmax(axis=1) != truth)).sum(axis=1)
-    p_value = binom.cdf(errors, accepted, target)  # that so few are wrong by chance, were the risk the target
-    order = np.argsort(p_value, kind="stable")
-    rejected = np.cumprod(p_value[order] <= (1 - confidence) / np.arange(GRID, 0, -1)).astype(bool)
-    valid = order[rejected]
-    if not valid.size:
-        return RiskFile(target, confidence, None, len(p), 0, 0)
-    chosen = int(valid.min())
-    entropy = float(most * (1 - grid[chosen]))
-    return RiskFile(target, confidence, entropy, len(p), int(accepted[chosen]), int(errors[chosen]))
 
 
 # --------------------------------------------------------------------------- measured on labelled cases

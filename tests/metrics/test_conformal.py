@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from simdx.decide.guarantees import (
+from simdx.decide.tune import control_risk
+from simdx.errors import BadInput
+from simdx.metrics.conformal import (
     ConformalThresholds,
     calibrate,
-    control_risk,
     coverage_of,
     measured_sets,
     mondrian_sets,
     shift_weights,
 )
-from simdx.errors import BadInput
 from simdx.types import Float, Int, entropy_bits
 
 OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
