@@ -91,8 +91,11 @@ class Panel:
         """The calibration without labels under a level and a spread."""
         found = calibrate(self.names, self.own, self.beyond)
         assert found.rehearsed_sharpness is not None
-        log_s = OWN_SHARE * np.log(found.rehearsed_sharpness) + level
-        return replace(found, sharpness=float(np.exp(log_s)), spread=spread)
+        sharpness = float(np.exp(OWN_SHARE * np.log(found.rehearsed_sharpness) + level))
+        if found.outside is None:
+            pooled = self.own[0].second is not None
+            sharpness = min(sharpness, shipped.UNOPPOSED_POOLED if pooled else shipped.UNOPPOSED_SHARPNESS)
+        return replace(found, sharpness=sharpness, spread=spread)
 
 
 def _first(h: HeldOutScores) -> HeldOutScores:
@@ -240,9 +243,11 @@ def run(panels: list[Panel]) -> dict[str, Any]:
     shared = {}
     for shape, (several, weight) in shapes.items():
         level = levels(several, weight)
-        shared[shape] = {"level": float(level.mean()), "spread": float(level.std(ddof=1))}
+        # A panel without a background has a limit of its own, and says nothing about the level of others.
+        opposed = np.array([p.beyond is not None for p in panels])
+        shared[shape] = {"level": float(level[opposed].mean()), "spread": float(level[opposed].std(ddof=1))}
         for i, panel in enumerate(several):
-            others = np.delete(level, i)
+            others = level[opposed & (np.arange(len(level)) != i)]
             base = panel.rehearsed(float(others.mean()), float(others.std(ddof=1)))
             row = rows[panel.name]
             row[shape] = answered(panel, base, rng)
@@ -274,8 +279,8 @@ def table(record: dict[str, Any]) -> str:
     out = [
         "# Two experts and a calibration over panels",
         "",
-        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated answer of that "
-        "sureness would show on so many cases) / confidence minus accuracy / out-of-class AUROC, over all "
+        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated answer of "
+        "that sureness would show on so many cases) / confidence minus accuracy / out-of-class AUROC, over all "
         "outcomes. Every panel is answered with constants of the others.",
         "",
         "| panel (N, labels) | " + " | ".join(WAYS) + " |",

@@ -14,7 +14,7 @@ from simdx.methods import PanelData
 from simdx.methods.background import (
     INSIDE_SHARE,
     MOST_FOUND,
-    SLOPE,
+    STEP,
     condition_log_odds,
     feature_score,
     scale_of,
@@ -112,7 +112,7 @@ def test_no_fit_holds_what_it_is_asked_about() -> None:
 def test_texts_of_the_labels_lose_the_stated_share() -> None:
     score = np.random.default_rng(0).normal(size=500)
     threshold = threshold_at(score, INSIDE_SHARE)
-    assert expit(SLOPE * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
+    assert expit(STEP * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
 
 
 def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
@@ -127,9 +127,9 @@ def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
     assert expit(condition_log_odds(far, told)).mean() > MOST_FOUND
     assert expit(condition_log_odds(real, told)).mean() < 0.3 * expit(condition_log_odds(real, alone)).mean()
     between = rng.normal(-7.5, 2.5, (80, 3))  # half of the way is more than it takes
-    assert expit(condition_log_odds(between, scale_of(own, between))).mean() == pytest.approx(
-        MOST_FOUND, abs=0.01
-    )
+    scale = scale_of(own, between)
+    found = expit(STEP * (feature_score(between, scale) - scale.threshold)).mean()
+    assert found == pytest.approx(MOST_FOUND, abs=0.01)
     assert scale_of(own, near) == scale_of(own, far[:20]) == alone  # hard to tell, or too few to say
 
 

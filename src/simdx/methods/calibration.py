@@ -264,7 +264,7 @@ def calibrate(
     rehearsed = least_loss(loss)
     sharpness = _drawn(rehearsed, pooled=pooled)
     if outside is None:
-        sharpness = min(sharpness, record.UNOPPOSED_SHARPNESS)
+        sharpness = min(sharpness, record.UNOPPOSED_POOLED if pooled else record.UNOPPOSED_SHARPNESS)
     found = Calibration(
         "rehearsed", sharpness, record.SPREAD, weight, round(rehearsed, 4), outside=outside,
         n=len(own.label_index), writers=len(inside),

@@ -35,7 +35,7 @@ POOLED_SHARPNESS = 1.0
 SPREAD = 0.25
 SECOND_WEIGHT = 0.5
 # Without a background nothing stands for none of these, and confidence has to pay for that.
-UNOPPOSED_SHARPNESS = 1.0
+UNOPPOSED_SHARPNESS, UNOPPOSED_POOLED = 1.0, 0.7
 # A rehearsal below these has not shown that the bank can carry an accepted answer.
 LEAST_ACCURACY = 0.6
 LEAST_AUROC = 0.6

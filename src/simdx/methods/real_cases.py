@@ -7,7 +7,8 @@ labelled  Cases enter both scores as weighted simulations. How many simulations 
 archive   Real text is not written as simulated text is. So the archive's mean, drawn a little towards the
           simulations', is taken out of real text in both representations (*centring*). The recipe, so
           centred, answers every text of the archive, which then stands beside the simulations of each label,
-          and of the background, in proportion (*adoption*). Once; repeating it only made answers too sure
+          and of the background, in proportion (*adoption*); no label adopts what none of these claims.
+          Once; repeating it only made answers too sure
 
 Real cases stay out of the bank: the vocabulary, typicality, the second order, the alarm and the quoted
 evidence are the simulations' alone (what a text of another kind is, labelled cases do help to say), and
@@ -33,6 +34,7 @@ from simdx.types import NONE_OF_THESE, Case, Float, Int, content_hash, plain
 
 TAKE_REAL = ("auto", "setfit-real")  # methods that labelled cases may be given to
 WEIGHT = 1.0  # simulations that one real case counts as, labelled or of the archive
+CLAIMED = 0.2  # probability of none of these from which on no label adopts a text of the archive
 LEAST_SHARE = 0.05  # of a text's answer; less is not worth a row
 MOST_ADOPTED = 2000  # texts; of a larger archive the others only centre
 PULL = 10  # texts by which the archive's mean is drawn towards the simulations'
@@ -187,7 +189,8 @@ def distinct(texts: Sequence[str], apart_from: Sequence[str] = ()) -> list[str]:
 def shares(data: PanelData, asked: Observations, bandwidth: float | None = None) -> Float:
     """(N, labels + 1) of each text's answer: the labels', and that of another condition.
 
-    They sum to less than one by what speaks for another kind of text, of which there is nothing to learn.
+    They sum to less than one by what speaks for another kind of text, of which there is nothing to learn. A
+    text that none of these claims is given to no label at all: a label that adopted it would claim its like.
     """
     uniform = Prior.uniform(len(data.panel.names))
     inside = LabelPosterior(data, bandwidth)(asked, uniform).probabilities
@@ -199,7 +202,8 @@ def shares(data: PanelData, asked: Observations, bandwidth: float | None = None)
     novel = found.get("novelty", never)
     another = np.logaddexp(found.get("background", never), found.get("world", never))
     panel = -np.logaddexp(0.0, np.logaddexp(another, novel))  # log probability that it is one of the labels
-    return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
+    own = np.where(np.exp(panel) > 1 - CLAIMED, np.exp(panel), 0.0)
+    return np.concatenate([own[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 
 def _centre(data: PanelData, texts: Sequence[str], vectors: Float) -> Centre:
