@@ -31,7 +31,7 @@ from simdx.answer import (
 from simdx.bank.files import bank_for
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import DecisionParts, Desk
-from simdx.decide.explain import evidence_of, paired, split_sentences
+from simdx.decide.explain import evidence_of, paired
 from simdx.decide.policy import Policy
 from simdx.decide.thresholds import PanelFiles
 from simdx.egress import admit
@@ -43,7 +43,7 @@ from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.outside import at_prior
 from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
-from simdx.reading import not_counted
+from simdx.reading import not_counted, split_sentences
 from simdx.types import NONE_OF_THESE, Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:

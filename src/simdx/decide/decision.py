@@ -174,7 +174,8 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
             elif panel.labels[i].must_not_miss and _reaches(p, kept):
                 yield f"'{name}' must not be missed and would have {percent(p)} under an even prior"
     if facts.unexplained:
-        yield f"not explained by '{label}': {'; '.join(facts.unexplained)}"
+        n = len(facts.unexplained)  # not their words: reasons are logged, and a case's text is not
+        yield f"{n} sentence{'s' * (n > 1)} not explained by '{label}'"
     if facts.rival is not None:
         yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
     few = facts.effective_simulations

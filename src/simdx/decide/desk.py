@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.answer import AlarmAnswer, DecisionAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
+from simdx.answer import (
+    AlarmAnswer,
+    DecisionAnswer,
+    FlipAnswer,
+    MissingFinding,
+    NearCondition,
+    OutsideAnswer,
+    SentenceEffect,
+    ViewAnswer,
+)
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide, excluded
 from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence
@@ -35,6 +44,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
+from simdx.reading import split_sentences
 from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
@@ -48,7 +58,20 @@ class DecisionParts(NamedTuple):
     sentences: tuple[SentenceEffect, ...] | None
     flip: FlipAnswer | None
     missing_finding: MissingFinding | None
+    outside: OutsideAnswer | None
+    unexplained: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+class Beyond(NamedTuple):
+    """What the library says of one answer."""
+
+    outside: OutsideAnswer | None = None
+    unexplained: tuple[str, ...] = ()
+    rival: tuple[str, float] | None = None
+
+
+NEAREST = 3  # conditions that none of these may be, which are named
 
 
 class Desk(TunedThresholds):
@@ -130,7 +153,7 @@ class Desk(TunedThresholds):
         sentences = self._sentences(observations.texts, table.posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
         even = self._even(observations, prior)
-        unexplained, rivals = (getattr(table, name, None) for name in ("unexplained", "rivals"))
+        beyond = self._beyond(observations, table)
         voices = (f"voice: {name}" for name in table.voices or ())
         heard = (*(view.name for view in self.alarm.views), *voices)
         columns = zip(
@@ -162,8 +185,8 @@ class Desk(TunedThresholds):
                 missing=self.missing,
                 prior=prior,
                 even=None if even is None else even[i],
-                unexplained=() if unexplained is None else unexplained[i],
-                rival=None if rivals is None else rivals[i],
+                unexplained=beyond[i].unexplained,
+                rival=beyond[i].rival,
                 text=text,
             )
             out.append(
@@ -174,9 +197,43 @@ class Desk(TunedThresholds):
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, table) if explain else None,
                     missing_finding=self._missing(text, table.posterior[i], prior) if ask else None,
+                    outside=beyond[i].outside,
+                    unexplained=beyond[i].unexplained,
                     notes=notes,
                 )
             )
+        return out
+
+    def _beyond(self, observations: Observations, table: AnswerTable) -> list[Beyond]:
+        """Which condition none of these may be, and the sentences that the leading label does not explain."""
+        world, found = self._fitted.world, self._fitted.calibration
+        if world is None or found is None or table.out_of_class is None:
+            return [Beyond()] * len(observations.texts)
+        compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
+        shares = world.shares(compared)
+        chances = table.out_of_class[:, None] * shares
+        urgent, margin = world.rivals(compared, lead)
+        out = []
+        for i, text in enumerate(observations.texts):
+
+            def near(c: int, chance: Float = chances[i]) -> NearCondition:
+                one = world.conditions[c]
+                return NearCondition(
+                    condition=one.name, probability=float(chance[c]), emergency=one.emergency
+                )
+
+            order = np.argsort(-chances[i])[:NEAREST].tolist()
+            rival = None
+            if found.rival is not None and margin[i] > found.rival:
+                one = near(int(urgent[i]))
+                rival = one.condition, one.probability
+                order = order if urgent[i] in order else [*order, int(urgent[i])]
+            marked: tuple[str, ...] = ()
+            if found.unexplained is not None and table.out_of_class[i] < table.of_labels[i, lead[i]]:
+                sentences = split_sentences(text)
+                over = zip(sentences, world.excess(sentences, int(lead[i]), shares[i]).tolist(), strict=True)
+                marked = tuple(sentence for sentence, by in over if by > found.unexplained)
+            out.append(Beyond(OutsideAnswer(nearest=tuple(near(c) for c in order)), marked, rival))
         return out
 
     def under(self, policy: Policy) -> Desk:

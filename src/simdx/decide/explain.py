@@ -26,7 +26,7 @@ import numpy as np
 
 from simdx.answer import Evidence, MissingFinding, SentenceEffect, SentencePair
 from simdx.methods.fitted import EvidenceWeights
-from simdx.reading import CUT, as_read, stems
+from simdx.reading import CUT, as_read, split_sentences, stems
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -80,22 +80,6 @@ def evidence_of(
 # --------------------------------------------------------------------------- sentences
 
 MOST_PARTS = 12  # answers that an explanation may cost
-_END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=\S)|\n+")
-_FEWEST_WORDS = 3
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences in order; a fragment of one or two words stays with the sentence before it."""
-    out: list[str] = []
-    for piece in _END.split(text):
-        piece = piece.strip()
-        if not piece:
-            continue
-        if out and len(piece.split()) < _FEWEST_WORDS:
-            out[-1] += " " + piece
-        else:
-            out.append(piece)
-    return out
 
 
 def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:

@@ -155,8 +155,8 @@ def scale_of(
     """Features in units of held-out texts of the labels, and the threshold they mostly stay below.
 
     Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
-    like one another, and real ones will lie between: the threshold moves up until it finds the share `found` of the
-    others, half of the way to them at most.
+    like one another, and real ones will lie between: the threshold moves up until it finds the share
+    `found` of the others, half of the way to them at most.
     """
     centre, spread = np.median(features, axis=0), np.maximum(features.std(axis=0), 1e-6)
     units, wide = (tuple(round(float(v), 6) for v in values) for values in (centre, spread))

@@ -34,7 +34,7 @@ from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
-from simdx.methods.world import World, strangers, world_log_odds, world_scale
+from simdx.methods.world import World, limits, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
@@ -204,7 +204,8 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     scale = None if world is None else world_scale(world)
     if world is None or scale is None:
         return found
-    found = replace(found, world=scale)
+    rival, unexplained = limits(world) or (None, None)
+    found = replace(found, world=scale, rival=rival, unexplained=unexplained)
     if found.auroc is not None or (asked := strangers(world)) is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.
@@ -471,7 +472,7 @@ def refuse_few(cases: Sequence[Case]) -> None:
     n, inside = len(cases), sum(case.label != NONE_OF_THESE for case in cases)
     if n < FEWEST_CASES:
         raise BadInput(
-            f"{n} labelled cases are too few to calibrate on, and it takes {FEWEST_CASES}: the calibration stays as it is"
+            f"{n} labelled cases are too few, and it takes {FEWEST_CASES}: the calibration stays as it is"
         )
     if inside < FEWEST_INSIDE:
         raise BadInput(

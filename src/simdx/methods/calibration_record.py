@@ -114,6 +114,8 @@ class Calibration:
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None  # of the panel's own background
     world: OutsideScale | None = None  # of the library
+    rival: float | None = None  # `World.rivals` from which an emergency that is no label is named
+    unexplained: float | None = None  # `World.excess` of a sentence from which its label does not explain it
     n: int = 0  # texts rehearsed, or cases measured
     writers: int = 0  # of the rehearsed texts
     accuracy: float | None = None  # on them, held out

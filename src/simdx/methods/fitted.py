@@ -26,6 +26,7 @@ from simdx.errors import MissingExtra
 from simdx.methods.calibration_record import Calibration
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, fold_of
 from simdx.methods.speed import OneSlotCache
+from simdx.methods.world import World
 from simdx.types import NONE_OF_THESE, Float, Int, Posterior, SecondOrder, Trace, entropy_bits, plain
 
 # Methods whose own figures have moved since: theirs alone are made again.
@@ -162,6 +163,7 @@ class AnswerTable:
             make_typicality=lambda: self.typicality[rows],
             make_second_order=second_order,
             voices=None if self.voices is None else {name: p[rows] for name, p in self.voices.items()},
+            decisions=None if self.decisions is None else tuple(self.decisions[int(i)] for i in rows),
         )
 
 
@@ -228,6 +230,11 @@ class Fitted(ABC):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         """(N,) probability of none of these."""
+        return None
+
+    @property
+    def world(self) -> World | None:
+        """The library beside the panel, where none of these is weighed against it."""
         return None
 
     def second_order(
@@ -336,6 +343,10 @@ class CrossFitted(Fitted):
         if not self.none_of_these:
             return None
         return self._in_order(observations, lambda fitted, cases: fitted.out_of_class(cases, prior))
+
+    @property
+    def world(self) -> World | None:
+        return self.whole.world
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior

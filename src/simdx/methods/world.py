@@ -27,7 +27,7 @@ from simdx.methods.background import condition_log_odds, scale_of
 from simdx.methods.calibration_record import OutsideScale
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import part
-from simdx.reading import is_checklist
+from simdx.reading import is_checklist, split_sentences
 from simdx.types import Float, Int, Mask
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ INSIDE_SHARE = 0.03  # mean probability that held-out simulated texts of the lab
 MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
 FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
+MARKED = 0.05  # of held-out simulated texts beside which an emergency is named, or a sentence marked
 SHORTLIST = 5  # conditions that may explain a sentence
 
 
@@ -89,6 +90,13 @@ class World:
         """(N, C) which condition it is, given that it is one that no label stands for."""
         score = np.where(self.outside, compared.conditions, -np.inf)
         return np.exp(log_softmax(score, axis=1))
+
+    def rivals(self, compared: Compared, label: Int) -> tuple[Int, Float]:
+        """(N,) the likeliest emergency that is no label, and by how much its log-likelihood exceeds that of
+        each case's label (N,)."""
+        urgent = self.outside & np.array([c.emergency for c in self.conditions])
+        score = np.where(urgent, compared.conditions, -np.inf)
+        return score.argmax(axis=1), score.max(axis=1) - compared.labels[np.arange(len(label)), label]
 
     def excess(self, sentences: Sequence[str], label: int, shares: Float) -> Float:
         """(n,) by how much the words of each sentence speak for the text's likeliest conditions (by their
@@ -151,6 +159,24 @@ def held_out(world: World) -> Iterator[HeldOut]:
         labels = own.scores(directions[held], [said[i] for i in held])
         fold_world = World(world.data, own, world.library, world.conditions, world.outside)
         yield HeldOut(held, fold_world, Compared(labels, every[held]))
+
+
+def limits(world: World) -> tuple[float, float] | None:
+    """What the likeliest emergency, and the worst sentence, of all but MARKED of the labels' own texts stay
+    below; None where no text can be held out."""
+    found: list[float] = []
+    margins: list[Float] = []
+    bank = world.data.bank
+    for one in held_out(world):
+        shares = one.world.shares(one.compared)
+        margins.append(one.world.rivals(one.compared, bank.label_index[one.rows])[1])
+        for row, share in zip(one.rows.tolist(), shares, strict=True):
+            sentences = split_sentences(bank.texts[row])
+            found.append(float(one.world.excess(sentences, int(bank.label_index[row]), share).max()))
+    if not found:
+        return None
+    of_emergencies = float(np.quantile(np.concatenate(margins), 1 - MARKED))
+    return round(of_emergencies, 4), round(float(np.quantile(found, 1 - MARKED)), 4)
 
 
 def world_scale(world: World) -> OutsideScale | None:

@@ -43,8 +43,8 @@ def evaluate_probabilities(
     """The headline metrics as plain numbers or None, with `ci` and, under `undefined`, every reason.
 
     Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None. That of the
-    calibration error is around `ece_debiased`: the plug-in `ece` of a calibrated method lies above it. `labels` as
-    for `macro_f1`.
+    calibration error is around `ece_debiased`: the plug-in `ece` of a calibrated method lies above it.
+    `labels` as for `macro_f1`.
     """
     values = headline_values(probabilities, label_index, labels)
     reasons = {name: value.reason for name, value in values.items() if value.reason}

@@ -22,6 +22,7 @@ from simdx.reading.text import (
     not_counted,
     read,
     split,
+    split_sentences,
     stems,
 )
 
@@ -41,5 +42,6 @@ __all__ = [
     "not_counted",
     "read",
     "split",
+    "split_sentences",
     "stems",
 ]

@@ -188,6 +188,24 @@ def not_counted(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0])
 
 
+_END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=\S)|\n+")
+_FEWEST_WORDS = 3
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences in order; a fragment of one or two words stays with the sentence before it."""
+    out: list[str] = []
+    for piece in _END.split(text):
+        piece = piece.strip()
+        if not piece:
+            continue
+        if out and len(piece.split()) < _FEWEST_WORDS:
+            out[-1] += " " + piece
+        else:
+            out.append(piece)
+    return out
+
+
 _STEM = re.compile(r"[^\W\d_]{3,}")
 _ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
 
