@@ -279,9 +279,9 @@ def table(record: dict[str, Any]) -> str:
     out = [
         "# Two experts and a calibration over panels",
         "",
-        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated answer of "
-        "that sureness would show on so many cases) / confidence minus accuracy / out-of-class AUROC, over all "
-        "outcomes. Every panel is answered with constants of the others.",
+        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated "
+        "answer of that sureness would show on so many cases) / confidence minus accuracy / out-of-class "
+        "AUROC, over all outcomes. Every panel is answered with constants of the others.",
         "",
         "| panel (N, labels) | " + " | ".join(WAYS) + " |",
         "|---|" + "---|" * len(WAYS),

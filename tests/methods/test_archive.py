@@ -219,7 +219,7 @@ def test_answers_state_the_archive_and_never_quote_it(
     assert before
     assert sorted(private_home.rglob("*.safetensors")) == before
     answer = classifier.infer("red fruit. a boat", ask=True)
-    assert any("an archive (8 unlabelled), which counts as 7." in note for note in answer.provenance.notes)
+    assert any("an archive (8 unlabelled), which counts as" in note for note in answer.provenance.notes)
     assert {e.text for e in answer.evidence} <= set(panel_data.bank.texts)
     whole = json.dumps(answer.to_json())
     assert not any(text in whole for text in ARCHIVE)
@@ -263,7 +263,7 @@ def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
     toy_panel: Panel, panel_data: PanelData
 ) -> None:
     labels = np.array([0, 1, 2] * 12)
-    texts = [f"{['fruit', 'boat', 'motor'][k]} {i}" for i, k in enumerate(labels)]
+    texts = [f"{['a red fruit', 'a boat', 'the motor'][k]} {i}" for i, k in enumerate(labels)]
     one = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE)
     policy = one.tune_policy(texts, labels)
     assert policy.conformal is not None

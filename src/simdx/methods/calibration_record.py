@@ -30,9 +30,9 @@ from simdx.types import Bank, content_hash
 
 # To which the sharpness of a bank is drawn, of the recipe alone and of the pool; how far the logarithm of
 # what comes out may be off; and the weight of the second expert: chosen over the panels of results/experts.
-SHARPNESS = 1.66
-POOLED_SHARPNESS = 1.0
-SPREAD = 0.25
+SHARPNESS = 1.53
+POOLED_SHARPNESS = 0.95
+SPREAD = 0.27
 SECOND_WEIGHT = 0.5
 # Without a background nothing stands for none of these, and confidence has to pay for that.
 UNOPPOSED_SHARPNESS, UNOPPOSED_POOLED = 1.0, 0.7
