@@ -55,10 +55,25 @@ def test_no_text_names_its_condition() -> None:
 
 def test_what_is_packaged_beside_the_texts_is_of_these_texts() -> None:
     assert library.version() == library.digest()
-    assert library.vectors().shape == (len(TEXTS), 256)
-    some = np.arange(0, len(TEXTS), 500)
-    again = library.embedded([TEXTS[i].text for i in some])
-    assert (again * library.vectors()[some]).sum(axis=1).min() > 0.999
+    likeness, _ = library.library_likeness()
+    names = [c.name for c in CONDITIONS]
+    assert len(likeness.means) == len(names)
+    some = TEXTS[::500]
+    given = [text.text for text in some]
+    score = likeness.scores(library.directions(library.embedded(given)), library.words(given))
+    own = [names.index(text.condition) for text in some]
+    assert (score.argmax(axis=1) == own).mean() > 0.9  # of texts that it was made of
+
+
+def test_likeness_adds_a_direction_and_the_words_of_a_text() -> None:
+    directions = np.eye(2)[[0, 0, 1, 1]]
+    said = [{"cough", "fever"}, {"cough"}, {"rash"}, {"rash", "fever"}]
+    made = library.Likeness.of(directions, said, np.array([0, 0, 1, 1]), 2)
+    found = made.scores(np.array([[1.0, 0.0]]), [{"cough", "fever", "unheard"}])[0]
+    cough, fever = np.log((1 + 0.03) / 0.03), np.log((0.5 + 0.03) / 0.03)
+    assert found == pytest.approx([20 + cough + fever, fever])
+    again = library.Likeness.from_arrays(made.arrays())
+    assert again.scores(directions, said) == pytest.approx(made.scores(directions, said), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from simdx.abc.space import Apart
 from simdx.methods import features, speed
 from simdx.methods.features import LEAST_TEXTS, LexicalSpace, Lexicon
+from simdx.reading import as_read
 from simdx.types import Bank, Float
 
 TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
@@ -137,7 +138,7 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
     ],
 )
 def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
-    assert " ".join(features.as_statements(text).split()) == stated
+    assert " ".join(as_read(text)[0].split()) == stated
 
 
 @pytest.mark.parametrize(
@@ -150,4 +151,4 @@ def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
     ],
 )
 def test_other_text_is_left_as_it_is(text: str) -> None:
-    assert features.as_statements(text) == text
+    assert as_read(text)[0] == text

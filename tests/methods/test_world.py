@@ -11,7 +11,7 @@ from simdx import Classifier, library
 from simdx.methods import PanelData
 from simdx.methods.background import SLOPE
 from simdx.methods.calibration_record import OutsideScale
-from simdx.methods.world import NEAREST, world_log_odds, world_of
+from simdx.methods.world import World, world_log_odds
 from simdx.types import Bank, Panel
 
 DATA = Path(__file__).parents[1] / "data"
@@ -28,11 +28,50 @@ def outside_of(panel: str) -> list[dict]:
     return [probe for probe in PROBES if panel not in probe["inside"]]
 
 
-def test_a_panel_far_from_the_library_has_no_world(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_a_panel_file_switches_the_library_off(toy_panel: Panel, toy_bank: Bank) -> None:
     from simdx.embedders import get_embedder
 
-    data = PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
-    assert world_of(replace(data, panel=replace(toy_panel, world=True))) is None
+    data = PanelData.prepare(toy_panel, toy_bank, get_embedder("wordllama"))
+    assert World.fit(data) is not None
+    assert World.fit(replace(data, panel=replace(toy_panel, world=False))) is None
+
+
+MENINGITIS = "fever of 40, a terrible headache, a stiff neck and light hurts my eyes"
+CLOT = "My calf is swollen after a long flight, I am short of breath. And now I coughed up blood."
+
+
+def test_an_emergency_that_is_no_label_is_named_and_nothing_is_accepted() -> None:
+    classifier = Classifier("symptom-to-diagnosis")
+    for text, name in ((MENINGITIS, "bacterial meningitis"), (CLOT, "pulmonary embolism")):
+        answer = classifier.infer(text)
+        assert answer.outside is not None
+        named = {near.condition: near for near in answer.outside.nearest}
+        assert named[name].emergency
+        assert answer.decision.action in ("test", "review")
+        assert any(name in reason for reason in answer.decision.reasons) or answer.label == "none of these"
+        total = sum(near.probability for near in answer.outside.nearest)
+        assert total <= (answer.out_of_class or 0) + 1e-9
+
+
+def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
+    classifier = Classifier("symptom-to-diagnosis")
+    plain = "I wheeze at night and my chest feels tight. The inhaler helps when I am short of breath."
+    strange = "I fell off a ladder and the bone sticks out through the skin of my shin."
+    assert classifier.infer(plain).unexplained == ()
+    assert strange in classifier.infer(f"{plain} {strange}").unexplained
+
+
+@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis"])
+def test_probes_of_other_conditions_are_seen(panel: str) -> None:
+    """Held to the figures in docs/recipe.md with room for another machine; odd probes alone, the even ones
+    were looked at while the library was joined."""
+    classifier = Classifier(panel)
+    probes = outside_of(panel)[1::2]
+    answers = classifier.infer([probe["text"] for probe in probes], explain=False)
+    none = np.array([answer.out_of_class for answer in answers])
+    assert none.mean() >= 0.75
+    passed = [answer.decision.action in ("accept", "likely") for answer in answers]
+    assert np.mean(passed) <= 0.05
 
 
 def test_a_list_of_questions_is_not_weighed_against_the_library() -> None:
@@ -48,17 +87,16 @@ def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: P
         "register: patient\nlabels: [migraine, tension headache, cluster headache]\n"
     )
     classifier = Classifier(tmp_path / "headaches.yaml")
-    world = classifier.fitted.outside.world
-    named = {library.texts()[i].condition for i in world.chosen}
-    assert not named & library.related_to(classifier.panel.labels)
-    assert NEAREST <= len(world.chosen) <= NEAREST + len(library.conditions())
+    world = classifier.fitted.world
+    named = {c.name for c, beside in zip(world.conditions, world.outside, strict=True) if beside}
+    assert named == {c.name for c in library.conditions()} - library.related_to(classifier.panel.labels)
     cases = rows("headache_cases.jsonl")
     table = classifier.infer_batch([case["text"] for case in cases])
     given = [classifier.outcomes[i] for i in table.posterior.argmax(axis=1)]
     right = np.mean([label == case["label"] for label, case in zip(given, cases, strict=True)])
     assert right >= 0.85
     none = classifier.infer_batch([probe["text"] for probe in outside_of("headaches")]).out_of_class
-    assert none.mean() >= 0.35  # half of it: its own texts overlap with the library's
+    assert none.mean() >= 0.75
     answer = classifier.infer(cases[0]["text"])
     assert answer.label == "migraine"
     assert answer.decision.action != "accept"  # no labelled case has checked it

@@ -11,11 +11,13 @@ from typing import Annotated
 from typer import Argument, Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, say
 from simdx.cli.progress import asking, prepare, say_model
 from simdx.errors import BadInput
 
 MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
+
+MOST_NEAR = 10  # conditions that `--panel library` names
 
 
 @options.spread
@@ -42,6 +44,9 @@ def classify(
     from simdx.panels import load_panel
 
     check_text(case, "the text")
+    if panel == ["library"]:
+        _by_library(case, json)
+        return
     names = _names(panel, chosen, policy)
     priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
@@ -86,9 +91,34 @@ def classify(
     for i, answer in enumerate(answers):
         if len(answers) > 1:
             console.print(("\n" if i else "") + f"[bold]{escape(answer.panel)}[/], {answer.method}")
-        print_answer(answer, console, verbose=verbose)
+        print_answer(answer, console, verbose=verbose, text=case)
         if ask:
             print_question(answer, console)
+
+
+def _by_library(case: str, json: bool) -> None:
+    """Which of the library's conditions a text is most like: a search, whose answers are never accepted."""
+    from simdx.library import nearest
+    from simdx.words import percent
+
+    found = nearest(case, MOST_NEAR)
+    reason = "the library's shares are a search, not calibrated probabilities"
+    rows = [
+        {"condition": m.condition.name, "probability": m.score, "emergency": m.condition.emergency}
+        for m in found
+    ]
+    lines = (
+        f"{percent(m.score):>9}  {m.condition.name}{' (emergency)' * m.condition.emergency}" for m in found
+    )
+    whole = {
+        "panel": "library",
+        "method": "library",
+        "label": found[0].condition.name,
+        "posterior": {m.condition.name: m.score for m in nearest(case, 10_000)},
+        "outside": {"nearest": rows},
+        "decision": {"action": "test", "reason": reason, "reasons": [reason], "promise": None},
+    }
+    say(json, whole, *lines, f"test further: {reason}")
 
 
 def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path | None) -> list[str]:

@@ -6,6 +6,7 @@ text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, dec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -71,6 +72,7 @@ class Beyond(NamedTuple):
     rival: tuple[str, float] | None = None
 
 
+CLEAR = math.log(10)  # log-likelihood by which an emergency exceeds the label and is named in any panel
 NEAREST = 3  # conditions that none of these may be, which are named
 
 
@@ -224,7 +226,7 @@ class Desk(TunedThresholds):
 
             order = np.argsort(-chances[i])[:NEAREST].tolist()
             rival = None
-            if found.rival is not None and margin[i] > found.rival:
+            if found.rival is not None and margin[i] > min(found.rival, CLEAR):
                 one = near(int(urgent[i]))
                 rival = one.condition, one.probability
                 order = order if urgent[i] in order else [*order, int(urgent[i])]

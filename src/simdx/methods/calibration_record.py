@@ -132,7 +132,7 @@ class Calibration:
     @property
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
-        world = [] if self.world is None else [str(self.world)]
+        world = [] if self.world is None else [str((self.world, self.rival, self.unexplained))]
         pool = f"{self.sharpness} {self.spread} {self.weight}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 

@@ -33,7 +33,7 @@ from simdx.types import Float, Int, Mask
 if TYPE_CHECKING:
     from simdx.library import Condition, Likeness
 
-INSIDE_SHARE = 0.03  # mean probability that held-out simulated texts of the labels lose to the library
+INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the labels lose to the library
 MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
 FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against

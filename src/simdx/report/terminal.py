@@ -24,10 +24,14 @@ def bar(share: float, width: int = 32) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def print_answer(answer: Answer, console: Console, *, verbose: bool = False) -> None:
-    """What leads, what to do and why, what carried it, and what the calibration rests on."""
+def print_answer(answer: Answer, console: Console, *, verbose: bool = False, text: str = "") -> None:
+    """What leads, what to do and why, what carried it, and what the calibration rests on.
+
+    With the `text` denied findings are shown, struck through.
+    """
     _print_bars(answer, console, most=None if verbose else SHOWN)
     _print_decision(answer, console, reasons=None if verbose else 1)
+    _print_beyond(answer, console, text)
     if verbose:
         _print_rest(answer, console)
     else:
@@ -72,6 +76,17 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
         head = f"[bold {colour}]{said}:[/] " if i == 0 else "  also: "
         room = 2 * console.width - len(said) - (22 if hidden else 4) - 8
         console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
+
+
+def _print_beyond(answer: Answer, console: Console, text: str) -> None:
+    """What none of these may be, what the label does not explain, and what was read as denied."""
+    if (said := answer.outside_words) is not None:
+        _line(console, said, lead="  ", style="bold")
+    for sentence in answer.unexplained[:2]:
+        _line(console, f"not explained by {answer.leading_label}: “{sentence}”", lead="  ")
+    denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
+    if text and denied:
+        console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))
 
 
 def _print_sentences(answer: Answer, console: Console) -> None:

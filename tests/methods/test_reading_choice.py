@@ -1,0 +1,79 @@
+"""How denied findings count, and how a bank chooses it."""
+
+import numpy as np
+import pytest
+
+from simdx import Classifier
+from simdx.errors import BadInput
+from simdx.methods.reading_choice import choose_reading
+from simdx.reading import CUT, DENIED, LIGHT, PLAIN, as_read, masked, not_counted
+from simdx.types import Bank
+
+FINDINGS = ("pleural effusion", "pneumothorax", "rib fracture", "lung nodule")
+SEEN = (
+    "There is a {}.",
+    "A new {} is seen.",
+    "Findings in keeping with a {}.",
+    "Small {} on the left.",
+    "Moderate {} is present.",
+    "The film shows a {}.",
+    "Known {} again.",
+    "{} on the right side.",
+)
+
+
+def bank(deny: bool) -> Bank:
+    """Every finding in eight wordings; where wanted, beside denials of the three others."""
+    texts, label = [], []
+    for k, finding in enumerate(FINDINGS):
+        others = [f for f in FINDINGS if f != finding]
+        for seen in SEEN:
+            denial = f" No {others[0]}, {others[1]} or {others[2]}." if deny else ""
+            texts.append(seen.format(finding) + denial)
+            label.append(k)
+    return Bank("films", FINDINGS, tuple(texts), np.array(label))
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "denied"),
+    [(PLAIN, "No fever. A cough.", ""), (CUT, ". A cough.", ""), (DENIED, ". A cough.", "fever")],
+)
+def test_ways_of_reading(way: str, said: str, denied: str) -> None:
+    found = as_read("No fever. A cough.", way)
+    assert (found[0].strip(), found[1]) == (said, denied)
+
+
+def test_a_text_of_denials_alone_is_left_as_it_is() -> None:
+    assert as_read("No fever.", CUT) == ("No fever.", "")
+
+
+def test_light_cuts_only_what_is_mostly_denied() -> None:
+    short = "Cough but no fever."
+    long = (
+        "A cough for three weeks now, worse at night, with thick green sputum in the mornings and no fever."
+    )
+    assert "fever" not in as_read(short, LIGHT)[0]
+    assert as_read(long, LIGHT)[0] == long
+    assert not_counted(long, LIGHT) == ()
+    assert [short[start:end] for start, end, _ in not_counted(short, LIGHT)] == ["fever"]
+
+
+def test_denied_words_are_words_of_their_own() -> None:
+    assert masked(["fever"]) != ["fever"]
+    assert masked(["fever"])[0].isalpha()
+
+
+def test_a_bank_that_denies_what_other_labels_have_is_cut() -> None:
+    assert choose_reading(bank(deny=True)) in (CUT, DENIED)
+    assert choose_reading(bank(deny=False)) == LIGHT
+
+
+def test_a_way_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(BadInput, match="unknown reading 'backwards'"):
+        Classifier("oral-lesions", reading="backwards")
+
+
+def test_a_denied_finding_is_told_and_not_counted() -> None:
+    answer = Classifier("oral-lesions").infer("A white patch on the tongue. No ulcer, no bleeding.")
+    assert answer.provenance.reading == DENIED
+    assert {span.assertion for span in answer.spans} == {"negated"}
