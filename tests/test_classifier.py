@@ -106,7 +106,7 @@ def test_the_calibration_error_of_an_answer_is_that_of_its_sentence() -> None:
     found = Classifier("oral-lesions").infer(CASES[0], explain=False).calibration
     assert found is not None
     assert found.ece is not None
-    assert f"off by {100 * found.ece:.0f} %" in found.sentence
+    assert f"calibration error {100 * found.ece:.0f} %" in found.sentence
     bare = Calibration("rehearsed", ece=0.01, accuracy=0.5)
     assert bare.error_on_cases == (None, None)  # simulated texts say nothing about real ones
     assert "50% of the bank's own texts" in "; ".join(bare.failures())

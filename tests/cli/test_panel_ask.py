@@ -73,7 +73,7 @@ def test_keys_label_undo_skip_stop_and_go_on(panel: Path, texts: Path, private_h
     assert code == 0, seen
     assert "--- 4 of 20 ---" in seen
     assert labels_of(panel)[:3] == kept
-    assert "calibration measured on 20 labelled cases" in seen
+    assert "on 20 labelled cases" in seen
     ((_, found),) = read_file(panel.with_name(FILE)).items()
     assert (found.basis, found.n) == ("measured", 20)
 

@@ -53,14 +53,15 @@ def test_what_it_finds_is_kept_beside_the_panel_and_used(cli: Cli, panel: Path) 
 
 def test_labelled_cases_measure(cli: Cli, panel: Path) -> None:
     cases, few = panel.with_name("cases.jsonl"), panel.with_name("few.jsonl")
-    few.write_text(rows(["ripe", *FRUIT], 8, label="apple") + rows(["deep", *BOATS], 8, label="boat"))
-    cases.write_text(few.read_text() + rows(["old", *FRUIT], 8, label="apple") + rows(BOOKS[:4], 5))
+    few.write_text(rows(["ripe", *FRUIT], 3, label="apple") + rows(["deep", *BOATS], 3, label="boat"))
+    both = rows(["ripe", *FRUIT], 8, label="apple") + rows(["deep", *BOATS], 8, label="boat")
+    cases.write_text(both + rows(["old", *FRUIT], 8, label="apple") + rows(BOOKS[:4], 5))
     labelled = "".join(
         json.dumps({"label": "none of these", **json.loads(line)}) + "\n"
         for line in cases.read_text().splitlines()
     )
     cases.write_text(labelled)
-    assert "16 labelled cases are too few" in cli("panel", "calibrate", panel, "--data", few).complaint
+    assert "6 labelled cases are too few" in cli("panel", "calibrate", panel, "--data", few).complaint
     measured = cli("panel", "calibrate", panel, "--data", cases, "--json").json
     assert measured["calibration"]["basis"] == "measured"
     assert measured["sentence"].startswith("calibration error ")

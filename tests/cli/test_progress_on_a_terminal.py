@@ -83,7 +83,7 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
     calls = [int(n) for n in re.findall(r"(\d+) calls, \d+ a minute, \d+ tokens, \d+ rejected", seen)]
     assert calls, seen
     assert calls == sorted(calls)
-    assert "asking the language model anew" in seen
+    assert "the language model simulates anew" in seen
     quiet = cli(*LIVE)
     assert quiet.err.startswith("warning: cut short: the budget ended")
     assert quiet.err.count("\n") == 1
@@ -93,9 +93,9 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
 @pytest.mark.parametrize(
     ("method", "engine", "simulator", "said"),
     [
-        ("m-smc", "live", None, f"asking {DEFAULT} (--simulator"),
+        ("m-smc", "live", None, f"{DEFAULT} (--simulator"),
         ("elicited", "exact", None, f"asking {DEFAULT} (--simulator"),
-        ("m-smc", "live", "scripted", "asking the language model anew"),
+        ("m-smc", "live", "scripted", "the language model simulates anew"),
         ("elicited", "exact", "scripted", ""),
         ("auto", "exact", None, ""),
     ],

@@ -165,7 +165,7 @@ def test_classify_imports_what_it_uses() -> None:
     done = ran(code)
     assert json.loads(done.stdout)["label"] == "oral mucocele", done.stderr
     files, heavy = done.stderr.split(maxsplit=1)
-    assert int(files) <= 60
+    assert int(files) <= 75  # with the library and the reading of denied findings
     assert heavy.strip() == "[]"
 
 

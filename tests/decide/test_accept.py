@@ -18,7 +18,7 @@ from simdx.methods import RECIPE_VERSION, fitted
 from simdx.methods.calibration_record import OutsideScale
 from simdx.panels import PACKAGED
 from simdx.types import Bank, Label, Panel
-from tests.conftest import WORDS
+from tests.builders import WORDS
 
 SURE = np.array([0.95, 0.03, 0.02])
 RECORD = AcceptEvidence("cases", 40, 30, 1, 100, 0, upper_end(0, 100), {"bank": "b"})

@@ -13,6 +13,7 @@ from simdx.disk import load_arrays, save_arrays
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import RECIPE_VERSION, speed
+from simdx.methods.panel_data import world_identity
 from simdx.methods.scores import Comparison
 from simdx.models import REGISTRY
 from simdx.panels import PACKAGED
@@ -59,7 +60,8 @@ def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytes
         assert one.policy.fits(one.desk.fingerprint)
         weights = REGISTRY["minilm"].files["model.safetensors"][:12]
         joint = SimpleNamespace(id=f"wordllama/l2_supercat_256+minilm/{weights}")
-        arrays = speed.look_up(speed.address_of(one.bank, joint.id, RECIPE_VERSION))
+        address = speed.address_of(one.bank, joint.id, RECIPE_VERSION, world_identity(one.panel))
+        arrays = speed.look_up(address)
         assert arrays is not None, f"compile {name} with wordllama+minilm"
         assert arrays["vectors"].shape == (len(one.bank.texts), 256 + 384)
     assert not private_home.exists() or not any(private_home.rglob("*.safetensors"))

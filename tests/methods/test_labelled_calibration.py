@@ -49,7 +49,7 @@ def test_what_is_reported_is_cross_fitted_with_an_interval() -> None:
     found = calibrate_on(cases(60, 0.5), Calibration(sharpness=2.5, outside=SCALE))
     assert (found.basis, found.n) == ("measured", 60)
     assert found.ece_interval[0] <= found.ece <= found.ece_interval[1] + 0.05
-    assert "measured on 60 labelled cases" in found.sentence()
+    assert "on 60 labelled cases" in found.sentence()
 
 
 def test_cases_inside_raise_the_threshold_and_cases_outside_hold_it() -> None:

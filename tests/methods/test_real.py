@@ -137,7 +137,7 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
     assert notes == [
         said,
         "cases centred on an archive (6 unlabelled), which counts as 5.9 simulations; "
-        "thresholds were found without it",
+        "the thresholds do not use it",
     ]
 
 

@@ -79,7 +79,8 @@ def test_a_list_of_questions_is_not_weighed_against_the_library() -> None:
     features = np.array([[3.0], [3.0]])
     found = world_log_odds(features, ["Do you have a fever? Yes", "I have a fever"], scale)
     assert found[0] == -np.inf
-    assert found[1] == pytest.approx(2 * SLOPE)
+    assert found[1] == pytest.approx(3.0)  # at most what the likelihoods say; the scale says 2 * SLOPE
+    assert SLOPE > 1.5
 
 
 def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(
     extra = locate("fake").parent / stranger
     extra.parent.mkdir(exist_ok=True)
     extra.write_bytes(b"x")
-    said = f"{stranger} is not one of its files; to mend it: simdx models pull fake"
+    said = f"{stranger} is not one of its files; to fix it: simdx models pull fake"
     with pytest.raises(BadInput, match=re.escape(said)):
         locate("fake")
     pull("fake")

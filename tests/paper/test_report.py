@@ -58,14 +58,3 @@ def test_results_md_is_what_the_committed_records_say() -> None:
     )
     assert len(written.split()) <= 4000
     assert (COMMITTED / "claims.csv").read_text("utf-8") == report.claims_csv(records)
-
-
-def test_the_readme_has_the_recipe_s_figures_of_the_same_record() -> None:
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    (record,) = [r for r in read_artefacts(COMMITTED) if r.name == "main-results"]
-    found = {panel: rows["recipe, reference"] for panel, rows in record["finding"]["data"].items()}
-    order = ("symptom-to-diagnosis", "oral-lesions", "case-reports")
-    said = "the recipe's ECE is {:.3f} (symptoms), {:.3f} (oral lesions) and {:.3f} (case reports)"
-    assert said.format(*(found[panel]["ece"] for panel in order)) in readme
-    for panel in order:
-        assert f"| {panel} ({found[panel]['n']}) | {found[panel]['accuracy']:.3f} [" in readme

@@ -25,7 +25,7 @@ from simdx.service.problems import Problem
 def said(text: str, note: str | None = None) -> Answer:
     return Answer(
         panel="p", method="auto", engine="exact", label=text, posterior={"a": 1.0},
-        posterior_in_class={"a": 1.0}, entropy_bits=0.0, second_order=None, typicality=float("nan"),
+        among_labels={"a": 1.0}, entropy_bits=0.0, second_order=None, typicality=float("nan"),
         out_of_class=None, effective_simulations=None, evidence=(),
         decision=DecisionAnswer(action="accept", reason="r"),
         provenance=Provenance(

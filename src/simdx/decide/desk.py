@@ -72,7 +72,8 @@ class Beyond(NamedTuple):
     rival: tuple[str, float] | None = None
 
 
-CLEAR = math.log(10)  # log-likelihood by which an emergency exceeds the label and is named in any panel
+CLEAR = math.log(10)  # log-likelihood by which an emergency exceeds the label, and is named where it also
+LIKELY = 0.02  # has this probability
 NEAREST = 3  # conditions that none of these may be, which are named
 
 
@@ -226,7 +227,8 @@ class Desk(TunedThresholds):
 
             order = np.argsort(-chances[i])[:NEAREST].tolist()
             rival = None
-            if found.rival is not None and margin[i] > min(found.rival, CLEAR):
+            beats = margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY
+            if found.rival is not None and (beats or margin[i] > found.rival):
                 one = near(int(urgent[i]))
                 rival = one.condition, one.probability
                 order = order if urgent[i] in order else [*order, int(urgent[i])]

@@ -79,6 +79,7 @@ def tune_on_labelled(
     """Thresholds, guaranteed entropy and conformal sets from labelled cases."""
     sets = calibrate(answers.of_labels, truth, level=coverage, kind=kind)
     led = _led_by_a_label(answers)
+    led = led if led.any() else np.ones_like(led)  # then no limit can be promised
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
     thresholds = replace(thresholds, confident=None, entropy_bits=None)

@@ -127,9 +127,14 @@ def against(conditions: Float, labels: Float, possible: Mask | None = None) -> F
 def world_log_odds(
     features: Float, texts: Sequence[str], scale: OutsideScale, prior: float | None = None
 ) -> Float:
-    """(N,) of a condition of the library; a list of questions and answers is not weighed."""
+    """(N,) of a condition of the library; a list of questions and answers is not weighed.
+
+    At most what the likelihoods themselves say: the threshold was found on simulated texts, and a shorter
+    text has less to say for its label.
+    """
     lists = np.array([is_checklist(text) for text in texts], dtype=bool)
-    return np.where(lists, -np.inf, condition_log_odds(features, scale, prior))
+    found = np.minimum(condition_log_odds(features, scale, prior), features[:, 0])
+    return np.where(lists, -np.inf, found)
 
 
 class HeldOut(NamedTuple):

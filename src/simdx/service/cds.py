@@ -192,8 +192,8 @@ def reply(cards: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> dict
 def why_no_card(answer: Mapping[str, Any]) -> str | None:
     """What an answer says that would make a card with a label mislead, or None."""
     outside, typicality = answer["out_of_class"], answer["typicality"]
-    if outside is not None and (outside >= NONE_IS_LIKELY or answer["label"] == NONE_OF_THESE):
-        return f"none of these is more likely than any label (probability {outside:.2f})"
+    if outside is not None and (outside >= NONE_IS_LIKELY or answer.get("label") == NONE_OF_THESE):
+        return f"more likely none of these than any label (probability {outside:.2f})"
     if typicality is not None and typicality < UNLIKE:
         return f"unlike the descriptions the panel knows (typicality {typicality:.3f})"
     return None
