@@ -72,8 +72,8 @@ class Beyond(NamedTuple):
     rival: tuple[str, float] | None = None
 
 
-CLEAR = math.log(10)  # log-likelihood by which an emergency exceeds the label, and is named where it also
-LIKELY = 0.02  # has this probability
+CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
+LIKELY = 0.01  # and its least probability
 NEAREST = 3  # conditions that none of these may be, which are named
 
 
@@ -227,8 +227,7 @@ class Desk(TunedThresholds):
 
             order = np.argsort(-chances[i])[:NEAREST].tolist()
             rival = None
-            beats = margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY
-            if found.rival is not None and (beats or margin[i] > found.rival):
+            if margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
                 one = near(int(urgent[i]))
                 rival = one.condition, one.probability
                 order = order if urgent[i] in order else [*order, int(urgent[i])]

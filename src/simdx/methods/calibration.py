@@ -34,7 +34,7 @@ from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
-from simdx.methods.world import World, limits, strangers, world_log_odds, world_scale
+from simdx.methods.world import World, most_excess, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
@@ -204,8 +204,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     scale = None if world is None else world_scale(world)
     if world is None or scale is None:
         return found
-    rival, unexplained = limits(world) or (None, None)
-    found = replace(found, world=scale, rival=rival, unexplained=unexplained)
+    found = replace(found, world=scale, unexplained=most_excess(world))
     if found.auroc is not None or (asked := strangers(world)) is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.

@@ -114,7 +114,6 @@ class Calibration:
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None  # of the panel's own background
     world: OutsideScale | None = None  # of the library
-    rival: float | None = None  # `World.rivals` from which an emergency that is no label is named
     unexplained: float | None = None  # `World.excess` of a sentence from which its label does not explain it
     n: int = 0  # texts rehearsed, or cases measured
     writers: int = 0  # of the rehearsed texts
@@ -132,7 +131,7 @@ class Calibration:
     @property
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
-        world = [] if self.world is None else [str((self.world, self.rival, self.unexplained))]
+        world = [] if self.world is None else [str((self.world, self.unexplained))]
         pool = f"{self.sharpness} {self.spread} {self.weight}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 

@@ -37,7 +37,7 @@ INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the lab
 MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
 FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
-MARKED = 0.05  # of held-out simulated texts beside which an emergency is named, or a sentence marked
+MARKED = 0.05  # of held-out simulated texts in which a sentence is marked
 SHORTLIST = 5  # conditions that may explain a sentence
 
 
@@ -166,22 +166,17 @@ def held_out(world: World) -> Iterator[HeldOut]:
         yield HeldOut(held, fold_world, Compared(labels, every[held]))
 
 
-def limits(world: World) -> tuple[float, float] | None:
-    """What the likeliest emergency, and the worst sentence, of all but MARKED of the labels' own texts stay
-    below; None where no text can be held out."""
+def most_excess(world: World) -> float | None:
+    """What the worst sentence of all but MARKED of the labels' own texts stays below; None: no text
+    can be held out."""
     found: list[float] = []
-    margins: list[Float] = []
     bank = world.data.bank
     for one in held_out(world):
         shares = one.world.shares(one.compared)
-        margins.append(one.world.rivals(one.compared, bank.label_index[one.rows])[1])
         for row, share in zip(one.rows.tolist(), shares, strict=True):
             sentences = split_sentences(bank.texts[row])
             found.append(float(one.world.excess(sentences, int(bank.label_index[row]), share).max()))
-    if not found:
-        return None
-    of_emergencies = float(np.quantile(np.concatenate(margins), 1 - MARKED))
-    return round(of_emergencies, 4), round(float(np.quantile(found, 1 - MARKED)), 4)
+    return round(float(np.quantile(found, 1 - MARKED)), 4) if found else None
 
 
 def world_scale(world: World) -> OutsideScale | None:
