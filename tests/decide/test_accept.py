@@ -25,7 +25,7 @@ RECORD = AcceptEvidence("cases", 40, 30, 1, 100, 0, upper_end(0, 100), {"bank": 
 
 
 def facts(**more: object) -> Facts:
-    return replace(Facts(SURE, SURE, 0.1, out_of_class=0.01, typicality=0.5), **more)
+    return replace(Facts(SURE, 0.1, out_of_class=0.01, typicality=0.5), **more)
 
 
 # --------------------------------------------------------------------------- the rule
@@ -89,7 +89,7 @@ def test_an_excluded_label_that_must_not_be_missed_is_tested_for_where_the_text_
 
 def test_what_the_answer_leaves_open_is_tested(toy_panel: Panel) -> None:
     open_ = decide(toy_panel, facts(unexplained=("I coughed up blood.",)))
-    assert (open_.action, open_.reason) == ("test", "not explained by 'apple': I coughed up blood.")
+    assert (open_.action, open_.reason) == ("test", "1 sentence not explained by 'apple'")
     near = decide(toy_panel, facts(rival=("pulmonary embolism", 0.12)))
     assert (near.action, near.reason) == ("test", "could be pulmonary embolism (emergency), 12 %")
 
@@ -116,7 +116,7 @@ def test_fifty_nine_outside_cases_are_the_fewest() -> None:
         ({"inside": 19}, "only 19 labelled cases of its labels"),
         ({"accepted": 0, "wrong": 0}, "none of 40 labelled cases of its labels passes every limit"),
         ({"wrong": 2}, "2 of 30 labelled cases that passed every check were wrong"),
-        ({"outside": 58}, "only 58 labelled outside cases, and it takes 60"),
+        ({"outside": 58}, "only 58 labelled outside cases; the minimum is 60"),
         ({"outside_accepted": 4, "upper": upper_end(4, 100)}, "4 of 100 labelled outside cases would be"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_record_is_counted_and_survives_the_file(toy_panel: Panel) -> None:
     policy = Policy(panel="toy", evidence=found)
     assert check_policy(policy_data(policy), "here", toy_panel) == policy
     assert any("mine: 20 of 30" in line for line in policy_words(policy))
-    assert any("likely  is the most" in line for line in policy_words(Policy()))
+    assert any("likely  is the strongest" in line for line in policy_words(Policy()))
     with pytest.raises(BadInput, match="upper"):
         check_policy({"evidence": {**policy_data(policy)["evidence"], "upper": 7}}, "here")
 
@@ -254,7 +254,7 @@ def test_a_slider_at_nothing_does_not_make_an_answer_certain() -> None:
     text = "fever every second day after Uganda, stiff neck"
     moved = classifier.infer(text, prior={"dengue": 0.0})
     assert moved.decision.action in ("test", "review")
-    assert "'dengue' must not be missed and would keep" in moved.decision.reason
+    assert "'dengue' must not be missed and would have" in moved.decision.reason
     assert "dengue" not in {one.label for one in moved.evidence}  # the evidence is the answer's own
 
 
