@@ -192,7 +192,7 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     )
     a = cli("classify", CASE, *ORAL, "--bank", bank, "--json").json
     check_answer(a)
-    assert (a["out_of_class"], a["posterior"]) == (None, a["among_labels"])
+    assert a["out_of_class"] > 0.5  # the library describes the case better than such texts do
     bank.write_text('{"label": "gingivitis", "text": "x"}\n')
     assert "row 1: its label is not in panel" in cli("classify", CASE, *ORAL, "--bank", bank).complaint
 
