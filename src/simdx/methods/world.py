@@ -17,7 +17,7 @@ library off with `world: false`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.methods.background import condition_log_odds, scale_of
 from simdx.methods.calibration_record import OutsideScale
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.speed import part
+from simdx.methods.speed import OneSlotCache, part
 from simdx.reading import is_checklist, split_sentences
 from simdx.types import Float, Int, Mask
 
@@ -55,6 +55,9 @@ class World:
     library: Likeness
     conditions: tuple[Condition, ...]
     outside: Mask  # (C,) conditions that no label stands for
+    last: OneSlotCache = field(
+        default_factory=OneSlotCache
+    )  # several readers ask about a batch
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
@@ -79,8 +82,11 @@ class World:
         return self.own.arrays()
 
     def compared(self, observations: Observations) -> Compared:
-        directions, said = _seen(self.data, observations.texts, observations.vectors)
-        return Compared(self.own.scores(directions, said), self.library.scores(directions, said))
+        def compared() -> Compared:
+            seen = _seen(self.data, observations.texts, observations.vectors)
+            return Compared(self.own.scores(*seen), self.library.scores(*seen))
+
+        return self.last.get(observations.texts, compared)
 
     def features(self, compared: Compared, possible: Mask | None = None) -> Float:
         """(N, 1) the library against the possible labels; not calibrated."""
@@ -197,6 +203,7 @@ def strangers(world: World) -> tuple[Observations, Compared] | None:
     if not asked:
         return None
     seen = world.data.observe([t.text for t in asked])
-    compared = world.compared(seen)
-    compared.conditions[np.arange(len(asked)), [number[t.condition] for t in asked]] = -np.inf
-    return seen, compared
+    labels, conditions = world.compared(seen)
+    conditions = conditions.copy()  # what was compared is kept for who asks next
+    conditions[np.arange(len(asked)), [number[t.condition] for t in asked]] = -np.inf
+    return seen, Compared(labels, conditions)
