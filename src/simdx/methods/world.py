@@ -55,9 +55,7 @@ class World:
     library: Likeness
     conditions: tuple[Condition, ...]
     outside: Mask  # (C,) conditions that no label stands for
-    last: OneSlotCache = field(
-        default_factory=OneSlotCache
-    )  # several readers ask about a batch
+    last: OneSlotCache = field(default_factory=OneSlotCache)  # several readers ask about a batch
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
