@@ -2,12 +2,14 @@
 
 import gc
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from simdx.models.verify import home
 from simdx.types import Bank, Panel
 from tests import builders
 
@@ -34,6 +36,22 @@ def shared() -> Path:
     if folder is None:
         pytest.skip("the shared evaluation data is not beside the checkout")
     return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache folder for this run: calibrations, policies and compiled panels of other runs stay out of it.
+
+    The processes of xdist inherit it. Models and embeddings are addressed by content and are shared.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    cache = home()
+    folder = tempfile.TemporaryDirectory(prefix="simdx-tests-")
+    config.add_cleanup(folder.cleanup)
+    for name in ("models", "embeddings"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
+        (Path(folder.name) / name).symlink_to(cache / name)
+    os.environ["SIMDX_HOME"] = folder.name
 
 
 @pytest.fixture

@@ -185,3 +185,13 @@ def test_packaged_panels_are_rehearsed_beforehand(panel: str, private_home: Path
     assert answer.basis == "rehearsed"
     assert answer.failures() == ()
     assert not (private_home / "calibrations").exists()  # nothing was rehearsed here
+
+
+def test_a_kept_rehearsal_does_not_hide_a_packaged_calibration(private_home: Path) -> None:
+    classifier = Classifier("oral-lesions")
+    address, packaged = address_for(classifier.fitted.data), classifier.fitted.calibration
+    keep(address, replace(packaged, checked=0, sharpness=9.0))
+    assert look_up(address) == packaged
+    own = replace(packaged, basis="measured", sharpness=9.0)
+    keep(address, own)
+    assert look_up(address) == own

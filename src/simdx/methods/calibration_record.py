@@ -219,11 +219,17 @@ def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None, w
 
 
 def look_up(address: str, folder: Path | None = None) -> Calibration | None:
-    """Beside the panel file, else among the user's, else packaged. Damaged ones are passed over."""
-    for path in (None if folder is None else folder / FILE, _kept(address)):
-        if path is not None and (found := read_file(path).get(address)) is not None:
-            return found
-    return _packaged().get(address)
+    """Beside the panel file, else the user's own labelled cases, else packaged, else a kept rehearsal.
+
+    A rehearsal that an earlier version kept must not hide what a package measured on labelled cases.
+    Damaged files are passed over.
+    """
+    if folder is not None and (beside := read_file(folder / FILE).get(address)) is not None:
+        return beside
+    kept, packaged = read_file(_kept(address)).get(address), _packaged().get(address)
+    if packaged is not None and (kept is None or not kept.checked_on_cases):
+        return packaged
+    return kept
 
 
 def keep(address: str, calibration: Calibration, path: Path | None = None) -> None:
