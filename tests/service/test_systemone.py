@@ -1,5 +1,6 @@
 """Typed decisions: the shape that clients expect, and what it cannot say beside it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from jevcompat import runner
 from starlette.testclient import TestClient
 
 from simdx.service.auth import TokenFile
-from simdx.service.systemone import choice_confidence, made_of, said, score_confidence
+from simdx.service.config import Limits
+from simdx.service.systemone import Workshop, choice_confidence, made_of, said, score_confidence
 from simdx.types import NONE_OF_THESE
 from tests.service.conftest import PANEL, TEXT, Live, bearer, create_app, make_config
 
@@ -144,6 +146,20 @@ def test_what_callers_ask_stays_in_memory(
     ask(client, {"type": "choice", "criteria": {"late": "the parcel is late", "lost": "it is lost"}})
     assert {path.parent.name for path in tmp_path.rglob("*") if path.is_file()} <= {"embeddings"}
     assert len(list(tmp_path.rglob("*.safetensors"))) <= 1  # the everyday texts
+
+
+def test_a_caller_with_many_questions_does_not_starve_the_others() -> None:
+    """Sixty questions of one caller made another's wait for more than its twenty seconds."""
+    done: list[str] = []
+
+    async def scenario() -> None:
+        workshop = Workshop(None, False, Limits())
+        asked = [workshop.run(caller, done.append, caller) for caller in [*["greedy"] * 60, "honest"]]
+        await asyncio.gather(*asked)
+        workshop.close()
+
+    asyncio.run(scenario())
+    assert done.index("honest") <= 1
 
 
 def test_the_world_beside_options_does_not_hold_them() -> None:

@@ -11,7 +11,7 @@ of these, the decision, what the probabilities rest on, the evidence.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -157,13 +157,17 @@ def _lines(value: JsonValue, key: str = "") -> Iterator[str]:
 
 
 class Workshop:
-    """Panels made of a question's options: one at a time, beside the engine; the last ones are kept."""
+    """Panels made of a question's options: one at a time, beside the engine; the last ones are kept.
+
+    Callers take turns: of each caller one question is worked on or waits for the thread.
+    """
 
     def __init__(self, embedder: str | None, allow_remote: bool, limits: Limits) -> None:
         self._embedder = get_embedder(embedder or EMBEDDER, allow_remote=allow_remote)
         self._limits = limits
         self._kept: LRUCache[str, Classifier] = LRUCache(KEPT)
         self._waiting: Counter[str] = Counter()  # questions by caller
+        self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._thread = ThreadPoolExecutor(1, "simdx-workshop")
 
     async def get(self, caller: str, describe: Describe, options: Mapping[str, str]) -> Classifier:
@@ -176,7 +180,7 @@ class Workshop:
             raise Problem("too-many-requests", "Too many of your questions are waiting.", retry_after=1)
         self._waiting[caller] += 1
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(self._limits.seconds), self._turn[caller]:
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
         except TimeoutError:
             raise Problem("timeout", "The panel took too long to make.", retry_after=5) from None
