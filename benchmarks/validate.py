@@ -31,7 +31,8 @@ import yaml
 from scipy.stats import betabinom, kstest
 
 from simdx import Classifier, __version__
-from simdx.abc.exact import dirichlet, multinomial, prepare
+from simdx.abc.dirichlet import dirichlet, prepare
+from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.bench.engines import make_problem, run_pyabc

@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from scipy.special import gammaln
 
-from simdx.abc import exact
+from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, fit_all_components
 from simdx.abc.space import Space
@@ -97,7 +97,7 @@ def tolerance(classifier: Classifier, out: Path) -> None:
     space = Space.fit(classifier.data.embedded, centre=False)
     z = space.transform(classifier.observe([AMBIGUOUS]).vectors)
     uniform = Prior.uniform(space.n_labels)
-    trace = exact.multinomial_trace(
+    trace = multinomial_trace(
         space.bank, space.label_index, space.n_labels, z, uniform, populations=POPULATIONS
     )
     distance = 1 - (space.bank @ z[0])
@@ -129,8 +129,8 @@ def kernels(classifier: Classifier, out: Path) -> None:
     )
     for (title, options), (ax, side) in zip(kinds, axes, strict=True):
         bank = (space.bank, space.label_index, space.n_labels, z, uniform)
-        weight = exact.simulation_weights(*bank, **options)[0]
-        posterior = exact.multinomial(*bank, **options)
+        weight = simulation_weights(*bank, **options)[0]
+        posterior = multinomial(*bank, **options)
         distance = 1 - space.bank @ z[0]
         for k in range(space.n_labels):
             own = (space.label_index == k) & (weight > 1e-4)  # a line too short to be seen is left out

@@ -9,7 +9,7 @@ from paper.answers import Spec
 from paper.context import Context
 from paper.intervals import interval, mean_interval
 from paper.measures import Measured, each_panel, packaged_used
-from simdx.abc.dirichlet_tolerance import bank_tolerance
+from simdx.abc.dirichlet import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
 from simdx.amortised import fidelity
 from simdx.amortised.network import load

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdx.abc import exact
 from simdx.abc.logs import log_softmax
+from simdx.abc.multinomial import multinomial
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
@@ -91,7 +91,7 @@ def score_bank(
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
     posterior = sharpened(LogLikelihoods(pooled), uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
-    answered = exact.multinomial(c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth)
+    answered = multinomial(c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth)
     by_embedding = answered.probabilities
     usual = Typicality.fit(c.space.bank).p_value(embedded)
     squared, p = mmd_test(data.embedded, observations.vectors, permutations, seed)

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from simdx.abc.exact import dirichlet, multinomial
+from simdx.abc.dirichlet import dirichlet
 from simdx.abc.live import (
     CountedSimulator,
     dirichlet_live,
     multinomial_live,
 )
+from simdx.abc.multinomial import multinomial
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput, RunFailed
 from tests.abc.toys import total_variation, toy, unit

@@ -5,14 +5,13 @@ import pytest
 from scipy import special
 
 from simdx.abc import logs
-from simdx.abc.atoms import similarity
 from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.logs import from_log_ratio, log_dirichlet, log_ratio
 from simdx.abc.multinomial import jump_density
 from simdx.abc.particles import SimplexPoints
 from simdx.abc.prior import Prior
-from simdx.abc.smc import Population
-from simdx.abc.streams import Streams
+from simdx.abc.smc import Population, Streams
+from simdx.abc.space import similarity
 from tests.abc.toys import toy
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simdx.abc.exact import dirichlet, multinomial, simulation_weights
+from simdx.abc.dirichlet import dirichlet
+from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
@@ -64,20 +65,6 @@ def test_duplicating_every_row_changes_nothing(n, kernel, seed):
     close(twice.probabilities, once.probabilities)
     close(twice.tolerance, once.tolerance, 2e-6)
     close(twice.effective_simulations, 2 * once.effective_simulations, 1e-2)
-
-
-@settings(max_examples=40, deadline=None)
-@given(counts, kernels, seeds)
-def test_weight_two_is_the_row_twice(n, kernel, seed):
-    problem = toy(n, n_cases=4, seed=seed)
-    k = problem.n_labels
-    prior = np.full(k, 1 / k)
-    weight = np.ones(problem.labels.size)
-    weight[0] = 2
-    weighted = multinomial(problem.bank, problem.labels, k, problem.cases, prior, row_weight=weight, **kernel)
-    again = np.append(np.arange(problem.labels.size), 0)
-    repeated = multinomial(problem.bank[again], problem.labels[again], k, problem.cases, prior, **kernel)
-    close(weighted.probabilities, repeated.probabilities)
 
 
 @settings(max_examples=40, deadline=None)

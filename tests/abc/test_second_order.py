@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet as scipy_dirichlet
 
-from simdx.abc.exact import dirichlet
+from simdx.abc.dirichlet import dirichlet
 from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import (

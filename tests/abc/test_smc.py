@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from simdx.abc.exact import multinomial_trace
+from simdx.abc.multinomial import multinomial_trace
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
-from simdx.abc.smc import weighted_median
-from simdx.abc.streams import Streams, pick, stream
+from simdx.abc.smc import Streams, pick, stream, weighted_median
 from simdx.errors import BadInput
 from simdx.types import Trace
 from tests.abc.toys import Toy, toy

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from simdx.abc.dirichlet_tolerance import bank_tolerance, leave_one_out_tolerances
-from simdx.abc.exact import dirichlet
+from simdx.abc.dirichlet import bank_tolerance, dirichlet, leave_one_out_tolerances
 from simdx.abc.prior import Prior
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput

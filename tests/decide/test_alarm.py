@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simdx.abc import exact
+from simdx.abc.multinomial import multinomial
 from simdx.abc.space import Space
 from simdx.classifier import Classifier
 from simdx.decide.alarm import (
@@ -67,7 +67,7 @@ def test_a_view_is_the_soft_kernel_of_the_engine(toy_bank: Bank) -> None:
     prior = np.array([0.2, 0.5, 0.3])
     view, _ = build_views([toy_bank], [vectors], {"e": slice(0, 8)}, {"e on toy": 0.07})
     space = Space.fit(EmbeddedBank(vectors, toy_bank.label_index, 3, (8,)), centre=True)
-    want = exact.multinomial(space.bank, space.label_index, 3, space.transform(z), prior, bandwidth=0.07)
+    want = multinomial(space.bank, space.label_index, 3, space.transform(z), prior, bandwidth=0.07)
     got = view.posterior(SeenTexts(["a"] * 5, z), prior)
     assert np.allclose(got, want.probabilities, atol=1e-5)
 

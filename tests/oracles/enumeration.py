@@ -1,21 +1,19 @@
 """M-SMC's two closed forms in plain Python, atom by atom: slow, obvious, and independent of the engine."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 TIE = 1e-6
 
 
-def atoms_of(bank, labels, z, prior, row_weight=None):
+def atoms_of(bank, labels, z, prior):
     """[(distance, label, mass)] from nearest to farthest."""
-    weight = [1.0] * len(bank) if row_weight is None else list(row_weight)
-    total: dict[int, float] = {}
-    for label, w in zip(labels, weight, strict=True):
-        total[label] = total.get(label, 0.0) + w
+    total = Counter(labels)
     out = []
-    for vector, label, w in zip(bank, labels, weight, strict=True):
+    for vector, label in zip(bank, labels, strict=True):
         cosine = math.fsum(float(a) * float(b) for a, b in zip(vector, z, strict=True))
-        out.append((1 - cosine, int(label), prior[label] * w / total[label]))
+        out.append((1 - cosine, int(label), prior[label] / total[label]))
     return sorted(out)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom, kstest, norm
 
-from simdx.abc.exact import dirichlet, multinomial, prepare
+from simdx.abc.dirichlet import dirichlet, prepare
+from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.types import Posterior

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from simdx.abc.exact import dirichlet, multinomial, multinomial_trace
+from simdx.abc.dirichlet import dirichlet
+from simdx.abc.multinomial import multinomial, multinomial_trace
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from tests.abc.toys import total_variation, toy

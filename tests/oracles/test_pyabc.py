@@ -10,7 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from simdx.abc.exact import dirichlet, multinomial
+from simdx.abc.dirichlet import dirichlet
+from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.bench.engines import make_problem, run_pyabc
 from tests.abc.toys import total_variation

@@ -16,12 +16,20 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.abc.atoms import TIE, Bool, check_observations, chunk_size, similarity
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, Fit, Moments, concentration_cap, of_dirichlet, summarise
+from simdx.abc.second_order import (
+    LN2,
+    Fit,
+    Moments,
+    concentration_cap,
+    of_dirichlet,
+    summarise,
+    with_prior,
+)  # fmt: skip
+from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Posterior, SecondOrder
+from simdx.types import Float, Int, Mask, Posterior
 
 GROUPED = 16  # draws of which the nearest stands for all
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
@@ -34,7 +42,7 @@ class SharedDraws:
     unit: Float  # (P, K') float32: theta / |mixture|, so that unit @ c is the cosine
     features: Float  # (P, 3K'+1) float32: theta, theta^2, log theta, entropy in bits
     means: Float  # (K', d) float32, possible labels only
-    possible: Bool  # (K,)
+    possible: Mask  # (K,)
 
 
 def prepare(
@@ -91,7 +99,7 @@ def dirichlet(
     within it; when there are none the answer is the prior, with zero effective draws); soft weighs every
     draw by exp(-distance / bandwidth). Pass `shared` from `prepare` to reuse draws between calls.
     """
-    _check(kernel, bandwidth, tolerance)
+    check_kernel(kernel, bandwidth, tolerance)
     if shared is None:
         shared = prepare(class_means, prior, seed=seed, draws=draws, populations=populations)
     z = check_observations(observations, shared.means.shape[1])
@@ -144,7 +152,7 @@ def nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float
     return weight, np.full(count.size, float(keep)), effective, 1 - edge[:, 0].astype(np.float64)
 
 
-def _counted(inside: Bool) -> Int:
+def _counted(inside: Mask) -> Int:
     """(N,) how many of each row are true; row by row is ten times faster than along an axis."""
     return np.fromiter(map(np.count_nonzero, inside), np.int64, len(inside))
 
@@ -178,12 +186,6 @@ def _soft_weight(cosine: Float, bandwidth: float) -> tuple[Float, Float, Float]:
     return weight, total, total**2 / np.einsum("ij,ij->i", weight, weight).astype(np.float64)
 
 
-def _spread(rows: Float, possible: Bool) -> Float:
-    out = np.zeros((rows.shape[0], possible.size))
-    out[:, possible] = rows
-    return out
-
-
 def _answer(
     sums: Float, effective: Float, reached: Float, prior: Prior, fit: Fit, cap: float | None
 ) -> Posterior:
@@ -197,43 +199,84 @@ def _answer(
         return Posterior(second.mean, effective, reached, second)
     theta, square, log, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
     some = summarise(Moments(theta, square, log, entropy[:, 0], effective[~nothing]), fit=fit, cap=cap)
-    mean = _spread(some.mean, possible)
-    if not nothing.any():
-        second = SecondOrder(
-            mean,
-            some.total_bits,
-            some.aleatoric_bits,
-            some.epistemic_bits,
-            some.alpha0,
-            some.effective_draws,
-            cap,
-        )
-        return Posterior(mean, effective, reached, second)
-    base = of_dirichlet(prior.alpha[None, :])
+    mean = np.tile(prior.probabilities, (n, 1))
+    mean[np.ix_(~nothing, possible)] = some.mean
+    return Posterior(mean, effective, reached, with_prior(some, nothing, prior, mean, effective))
 
-    def merge(own: Float, prior_value: Float) -> Float:
-        out = np.repeat(prior_value, n, axis=0)
-        out[~nothing] = own
-        return out
 
-    second = SecondOrder(
-        merge(mean, base.mean),
-        merge(some.total_bits, base.total_bits),
-        merge(some.aleatoric_bits, base.aleatoric_bits),
-        merge(some.epistemic_bits, base.epistemic_bits),
-        merge(some.alpha0, base.alpha0),
-        effective,
-        cap,
+# --------------------------------------------------------------------------- absolute tolerances
+# A quantile tolerance accepts the same share of prior mass for every case, so epistemic uncertainty cannot
+# rise on a text unlike the panel. An absolute one accepts little or nothing of it. What is a usual distance?
+# Leave each simulation out of its class mean in turn, ask D-SMC about it, and note the tolerance it reaches.
+
+
+def leave_one_out_tolerances(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    prior: Prior,
+    *,
+    seed: int,
+    draws: int = 100,
+    populations: int = 5,
+) -> Float:
+    """The quantile tolerance each simulation would reach as an observation, its class mean made without it.
+
+    Leaving z out moves its class mean by delta = (mean - z) / (count - 1) and a mixture by theta_y delta,
+    so no mean is ever recomputed. Rows of impossible labels and of labels with one simulation are left
+    out of the result.
+    """
+    label_index = np.asarray(label_index)
+    count = np.bincount(label_index, minlength=n_labels)
+    means = np.zeros((n_labels, bank_vectors.shape[1]))
+    np.add.at(means, label_index, bank_vectors.astype(np.float64))
+    means /= np.maximum(count, 1)[:, None]
+    possible = prior.probabilities > 0
+    usable = np.flatnonzero(possible[label_index] & (count[label_index] > 1))
+    if not usable.size:
+        raise BadInput("no label has two simulations, so none can be left out; enlarge the bank")
+    shared = prepare(means, prior, seed=seed, draws=draws, populations=populations)
+    place = np.cumsum(possible) - 1  # position of a label among the possible ones
+    theta = shared.features[:, : int(possible.sum())].astype(np.float64)
+    own = means[possible]
+    gram = own @ own.T
+    pull = theta @ gram  # (P, K'): each draw's mixture dotted with each class mean
+    length2 = np.einsum("pk,pk->p", pull, theta)
+    out = np.empty(usable.size)
+    step = chunk_size(theta.shape[0], bytes_per_entry=64)
+    for start in range(0, usable.size, step):
+        rows = usable[start : start + step]
+        z = bank_vectors[rows].astype(np.float64)
+        k = place[label_index[rows]]
+        left = (count[label_index[rows]] - 1.0)[:, None]
+        dot = z @ own.T @ theta.T  # (rows, P): mixture . z
+        toward = theta[:, k].T
+        mean_z = np.einsum("nd,nd->n", own[k], z)[:, None]
+        square = np.einsum("nd,nd->n", z, z)[:, None]
+        mixture_delta = (pull[:, k].T - dot) / left
+        delta2 = (np.diag(gram)[k][:, None] - 2 * mean_z + square) / left**2
+        length = np.sqrt(np.maximum(length2 + 2 * toward * mixture_delta + toward**2 * delta2, 1e-30))
+        cosine = (dot + toward * (mean_z - square) / left) / (length * np.sqrt(square))
+        edge = cosine.shape[1] - draws
+        out[start : start + step] = 1 - np.partition(cosine, edge, axis=1)[:, edge]
+    return out
+
+
+def bank_tolerance(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    prior: Prior,
+    *,
+    seed: int,
+    quantile: float = 0.5,
+    draws: int = 100,
+    populations: int = 5,
+) -> float:
+    """An absolute tolerance under which this share of simulations would accept at least 2^-T of the prior."""
+    if not 0 <= quantile <= 1:
+        raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
+    reached = leave_one_out_tolerances(
+        bank_vectors, label_index, n_labels, prior, seed=seed, draws=draws, populations=populations
     )
-    return Posterior(second.mean, effective, reached, second)
-
-
-def _check(kernel: str, bandwidth: float, tolerance: float | None) -> None:
-    if kernel not in ("soft", "hard"):
-        raise BadInput(f"there is no kernel '{kernel}'; choose soft or hard")
-    if not (np.isfinite(bandwidth) and bandwidth > 0):
-        raise BadInput(f"the bandwidth is {bandwidth}; give a finite number above 0")
-    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
-        raise BadInput(f"the tolerance is {tolerance}; give a finite distance of at least 0")
-    if tolerance is not None and kernel == "soft":
-        raise BadInput("an absolute tolerance belongs to the hard kernel; set a bandwidth for the soft one")
+    return float(np.quantile(reached, quantile))

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from simdx.abc.atoms import check_observations
 from simdx.abc.dirichlet import dirichlet
 from simdx.abc.multinomial import jump_density
 from simdx.abc.particles import check_keys, check_stay, join
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.smc import Particles, Population, Schedule, run
-from simdx.abc.streams import pick, stream
+from simdx.abc.smc import Particles, Population, Schedule, pick, run, stream
+from simdx.abc.space import check_observations
 from simdx.errors import BadInput, RunFailed
 from simdx.types import Float, Int, Posterior, Trace, entropy_bits
 

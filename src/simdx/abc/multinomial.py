@@ -13,7 +13,7 @@ hard, absolute tolerance     every simulation within the tolerance counts; when 
                              the prior with zero effective simulations
 soft                         every simulation counts exp(-distance / bandwidth): attention over the bank
 
-Simulations at equal distance (within `atoms.TIE`) are one block and enter or leave together.
+Simulations at equal distance (within `space.TIE`) are one block and enter or leave together.
 """
 
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.abc.atoms import (
+from simdx.abc.prior import Prior
+from simdx.abc.space import (
     TIE,
     Atoms,
-    Bool,
+    check_kernel,
     check_observations,
     chunk_size,
     label_mass,
     make_atoms,
     similarity,
 )
-from simdx.abc.prior import Prior
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Posterior, Trace, entropy_bits
+from simdx.types import Float, Int, Mask, Posterior, Trace, entropy_bits
 
 Kernel = Literal["soft", "hard"]
 Boundary = Literal["fractional", "whole"]
@@ -54,20 +54,18 @@ def multinomial(
     tolerance: float | None = None,
     boundary: Boundary = "fractional",
     bias: Float | None = None,
-    row_weight: Float | None = None,
     chunk: int | None = None,
 ) -> Posterior:
     """Posterior of every observation.
 
     `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case. `bias` adds a
-    log-weight per label to the masses; `row_weight` weighs simulations within their label (twice the
-    weight is the same as the row occurring twice among equals). `Posterior.tolerance` is the distance
-    reached, or the bandwidth of the soft kernel.
+    log-weight per label to the masses. `Posterior.tolerance` is the distance reached, or the bandwidth of the
+    soft kernel.
     """
     _check(kernel, bandwidth, populations, tolerance, boundary)
     z = check_observations(observations, bank_vectors.shape[1])
     prior_row, mass = label_mass(prior, n_labels, z.shape[0], bias)
-    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
@@ -100,7 +98,6 @@ def simulation_weights(
     tolerance: float | None = None,
     boundary: Boundary = "fractional",
     bias: Float | None = None,
-    row_weight: Float | None = None,
 ) -> Float:
     """What share of each answer every bank row carries: (N, n) in the caller's row order, rows sum to one.
 
@@ -109,7 +106,7 @@ def simulation_weights(
     _check(kernel, bandwidth, populations, tolerance, boundary)
     z = check_observations(observations, bank_vectors.shape[1])
     _, mass = label_mass(prior, n_labels, z.shape[0], bias)
-    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
     for part, cosine, own_mass in _blocks(atoms, z, mass, None):
         if kernel == "soft":
@@ -186,7 +183,7 @@ def multinomial_trace(
     )
 
 
-def jump_density(population: Float, possible: Bool, stay: float) -> Float:
+def jump_density(population: Float, possible: Mask, stay: float) -> Float:
     """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
     others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
     alone = possible.sum(axis=-1, keepdims=True) == 1
@@ -288,7 +285,7 @@ def _sorted(atoms: Atoms, cosine: Float, mass: Float, column: Int | None = None)
     return order, value, each
 
 
-def _block_ends(value: Float) -> Bool:
+def _block_ends(value: Float) -> Mask:
     """True at the last atom of each block of equal distances (values descending)."""
     ends = np.ones(value.shape, dtype=bool)
     ends[:, :-1] = value[:, :-1] - value[:, 1:] > TIE
@@ -316,7 +313,7 @@ def _keep_fraction(value: Float, each: Float, target: float) -> tuple[Float, Int
     return relative * (inside + block * np.clip(part, 0, 1)[:, None]), last
 
 
-def _block_cut(value: Float, each: Float, populations: int) -> list[Bool]:
+def _block_cut(value: Float, each: Float, populations: int) -> list[Mask]:
     """Masks of the sorted atoms each population keeps: whole blocks up to the recursive median."""
     ends = _block_ends(value)
     cumulative = np.cumsum(each, axis=1)
@@ -356,15 +353,8 @@ def _blocks(atoms: Atoms, z: Float, mass: Float, chunk: int | None) -> Iterator[
 
 
 def _check(kernel: str, bandwidth: float, populations: int, tolerance: float | None, boundary: str) -> None:
-    if kernel not in ("soft", "hard"):
-        raise BadInput(f"there is no kernel '{kernel}'; choose soft or hard")
+    check_kernel(kernel, bandwidth, tolerance)
     if boundary not in ("fractional", "whole"):
         raise BadInput(f"there is no boundary '{boundary}'; choose fractional or whole")
-    if not (np.isfinite(bandwidth) and bandwidth > 0):
-        raise BadInput(f"the bandwidth is {bandwidth}; give a finite number above 0")
     if not 1 <= populations <= 1000:
         raise BadInput(f"there are {populations} populations; give between 1 and 1000")
-    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
-        raise BadInput(f"the tolerance is {tolerance}; give a finite distance of at least 0")
-    if tolerance is not None and kernel == "soft":
-        raise BadInput("an absolute tolerance belongs to the hard kernel; set a bandwidth for the soft one")

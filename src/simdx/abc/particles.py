@@ -18,15 +18,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simdx.abc.atoms import Atoms, check_observations, chunk_size, make_atoms, similarity
 from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
 from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import Fit, concentration_cap, moments_of, of_dirichlet, summarise
-from simdx.abc.smc import Particles, Population, Schedule, run
-from simdx.abc.streams import Streams, pick
+from simdx.abc.second_order import Fit, concentration_cap, moments_of, of_dirichlet, summarise, with_prior
+from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
+from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Posterior, SecondOrder, Trace
+from simdx.types import Float, Int, Posterior, Trace
 
 DEFENCE = 4  # every fourth D-SMC proposal is a prior draw
 STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")  # of a trace, (T, N, …)
@@ -267,22 +266,10 @@ def _simplex_posterior(
     # A case the prior answers gets a placeholder point here and the prior's own summary below.
     weight = np.where(nothing[:, None], 1.0, population.weight)
     some = summarise(moments_of(from_log_ratio(population.particles), weight), fit=fit, cap=cap)
-    base = of_dirichlet(model.prior.alpha[None, :])
-    mean = trace.mass[last, each]
-
-    def merge(own: Float, prior_value: Float) -> Float:
-        return np.where(nothing, prior_value, own)
-
-    second = SecondOrder(
-        mean,
-        merge(some.total_bits, base.total_bits),
-        merge(some.aleatoric_bits, base.aleatoric_bits),
-        merge(some.epistemic_bits, base.epistemic_bits),
-        merge(some.alpha0, base.alpha0),
-        trace.ess[last, each],
-        cap,
-    )
-    return Posterior(mean, trace.ess[last, each], trace.tolerance[last, each], second)
+    mean, ess = trace.mass[last, each], trace.ess[last, each]
+    kept = some.combined(lambda column: column[~nothing])
+    second = with_prior(kept, nothing, model.prior, mean, ess)
+    return Posterior(mean, ess, trace.tolerance[last, each], second)
 
 
 def _single_label(n: int, prior: Prior, populations: int) -> tuple[Posterior, Trace]:

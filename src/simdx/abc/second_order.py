@@ -19,8 +19,9 @@ from typing import Literal
 import numpy as np
 
 from simdx.abc.logs import digamma, gammaln
+from simdx.abc.prior import Prior
 from simdx.errors import BadInput
-from simdx.types import Float, SecondOrder, entropy_bits
+from simdx.types import Float, Mask, SecondOrder, entropy_bits
 
 Fit = Literal["first", "moments", "ml"]
 LN2 = float(np.log(2))
@@ -92,6 +93,21 @@ def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | N
         alpha0=alpha0,
         effective_draws=np.zeros(alpha0.size) if effective is None else effective,
         cap=cap,
+    )
+
+
+def with_prior(some: SecondOrder, nothing: Mask, prior: Prior, mean: Float, effective: Float) -> SecondOrder:
+    """What was read off the cases that accepted something, and the prior's own where `nothing` was."""
+    base = of_dirichlet(prior.alpha)
+
+    def column(name: str) -> Float:
+        out = np.repeat(getattr(base, name), nothing.size)
+        out[~nothing] = getattr(some, name)
+        return out
+
+    names = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+    return SecondOrder(
+        mean=mean, effective_draws=effective, cap=some.cap, **{name: column(name) for name in names}
     )
 
 

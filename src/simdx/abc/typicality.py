@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.abc.atoms import check_observations, chunk_size
+from simdx.abc.space import check_observations, chunk_size
 from simdx.errors import BadInput
 from simdx.types import Float
 

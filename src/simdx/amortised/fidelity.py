@@ -14,13 +14,12 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from simdx.abc import exact
-from simdx.abc.atoms import Bool
+from simdx.abc.dirichlet import dirichlet
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.network import Network
 from simdx.errors import BadInput
-from simdx.types import Float, Int, SecondOrder
+from simdx.types import Float, Int, Mask, SecondOrder
 
 DRAWS = 2_000
 
@@ -40,7 +39,7 @@ class Fidelity:
         return {"d-smc": self.dsmc, "abi": self.abi}
 
     @property
-    def agree(self) -> Bool:
+    def agree(self) -> Mask:
         return self.dsmc.mean.argmax(axis=1) == self.abi.mean.argmax(axis=1)
 
 
@@ -51,14 +50,14 @@ def compare(
         raise BadInput("there are no cases to compare on")
     z = space.transform(vectors)
     abi = network.second_order(z, prior)
-    run = partial(exact.dirichlet, space.class_means, z, prior, draws=draws)
+    run = partial(dirichlet, space.class_means, z, prior, draws=draws)
     posteriors = (run(seed=s, populations=network.card.populations) for s in (seed, seed + 1))
     dsmc, again = (cast(SecondOrder, posterior.second_order) for posterior in posteriors)
     p, q = (second.mean * second.alpha0[:, None] for second in (dsmc, abi))
     return Fidelity(dsmc, again, abi, dirichlet_kl(p, q, prior.probabilities > 0), draws)
 
 
-def dirichlet_kl(p: Float, q: Float, possible: Bool) -> Float:
+def dirichlet_kl(p: Float, q: Float, possible: Mask) -> Float:
     """(N,) KL(Dir(p) || Dir(q)) in nats on the possible labels."""
     p = np.maximum(p[:, possible], 1e-6)
     q = np.maximum(q[:, possible], 1e-6)
@@ -151,7 +150,7 @@ def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     }
 
 
-def _accuracies(c: Fidelity, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
+def _accuracies(c: Fidelity, gold: Int | None, chosen: Mask) -> dict[str, Any] | None:
     if gold is None or not (chosen := chosen & (gold >= 0)).any():
         return None
     right = {name: float((of.mean.argmax(axis=1) == gold)[chosen].mean()) for name, of in c.both.items()}

@@ -36,14 +36,13 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import digamma
 
-from simdx.abc.atoms import Bool
 from simdx.abc.dirichlet import SharedDraws, prepare
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import LN2, fit_all_components
 from simdx.abc.space import Space
 from simdx.amortised.network import ALPHA_FLOOR, prior_input
 from simdx.errors import BadInput
-from simdx.types import Float, entropy_bits
+from simdx.types import Float, Mask, entropy_bits
 
 # --------------------------------------------------------------------------- observations
 
@@ -165,7 +164,7 @@ def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int
     return targets_from(moments, coordinates, told, shared.possible)
 
 
-def targets_from(moments: Float, coordinates: Float, told: Float, possible: Bool) -> TrainingSet:
+def targets_from(moments: Float, coordinates: Float, told: Float, possible: Mask) -> TrainingSet:
     """The same from the moments of the accepted draws, which may be of several priors."""
     n, k = coordinates.shape
     width = int(possible.sum())
@@ -224,7 +223,7 @@ def make_training_set(
     one = prior is not None
     block, keep = (OBSERVATIONS_PER_DRAWS, DRAWS) if one else (OBSERVATIONS_PER_PRIOR, PRIOR_DRAWS)
 
-    def answered(number: int) -> tuple[Float, Float, Float, Bool]:
+    def answered(number: int) -> tuple[Float, Float, Float, Mask]:
         rng = np.random.default_rng([seed, 0xAB1, number])
         own = prior if prior is not None else sample_prior(rng, len(class_means))
         draws_seed = int(rng.integers(2**62))

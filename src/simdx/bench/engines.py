@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from simdx.abc.exact import dirichlet, multinomial, prepare
+from simdx.abc.dirichlet import dirichlet, prepare
+from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.errors import MissingExtra
