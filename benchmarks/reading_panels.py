@@ -26,7 +26,7 @@ from simdx.methods.calibration import rehearse, scores_of
 from simdx.methods.panel_data import RECIPE_VERSION
 from simdx.methods.reading_choice import choose_reading
 from simdx.metrics.calibration import ece
-from simdx.metrics.ood import ood_auroc
+from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
 from simdx.reading import WAYS
 

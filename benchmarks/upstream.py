@@ -23,7 +23,7 @@ import numpy as np
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
 from simdx.metrics.calibration import ece
-from simdx.metrics.ood import ood_auroc
+from simdx.metrics.scores import ood_auroc
 from simdx_contrib.systemone import Upstream
 
 LABELLED, DRAWS = (0, 12, 50), 5

@@ -26,7 +26,7 @@ from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput, SimdxError
-from simdx.metrics.headline import evaluate_probabilities
+from simdx.metrics.resampling import evaluate_probabilities
 from simdx.panels.load import PACKAGED
 from simdx.runs import Arrays, Store, identity
 from simdx.types import Bank, Float, Int, content_hash

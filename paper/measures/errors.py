@@ -14,7 +14,7 @@ from paper.intervals import differences
 from paper.measures import Measured, each_panel
 from paper.measures.scores import simulators
 from paper.world import REFERENCE
-from simdx.metrics.headline import evaluate_probabilities
+from simdx.metrics.resampling import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
 from simdx.types import Bank, Float, Int, entropy_bits

@@ -12,7 +12,7 @@ from paper.answers import METHODS, Spec, theirs_name
 from paper.context import Context
 from paper.intervals import interval, mean_interval
 from paper.measures import Measured, packaged_used
-from simdx.metrics.ood import ood_auroc
+from simdx.metrics.scores import ood_auroc
 from simdx.runs import NotRun
 from simdx.types import Float, entropy_bits
 

@@ -33,8 +33,8 @@ from simdx.methods.calibration import (
 from simdx.methods.calibration_record import POOLED_SHARPNESS, SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
 from simdx.methods.experts import Pool
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
-from simdx.metrics.ood import ood_auroc
 from simdx.metrics.resampling import bootstrap_intervals
+from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
 from simdx.types import Float, Int
 

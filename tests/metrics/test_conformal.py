@@ -13,15 +13,18 @@ from simdx.errors import BadInput
 from simdx.metrics.conformal import (
     ConformalThresholds,
     calibrate,
-    coverage_of,
     measured_sets,
     mondrian_sets,
     shift_weights,
 )
-from simdx.types import Float, Int, entropy_bits
+from simdx.types import Float, Int, Mask, entropy_bits
 
 OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
 LABELS = ("common", "less", "rare")
+
+
+def coverage_of(sets: Mask, truth: Int) -> float:
+    return float(sets[np.arange(len(truth)), truth].mean())
 
 
 def population(n: int, prior: Float, rng: np.random.Generator) -> tuple[Float, Int]:

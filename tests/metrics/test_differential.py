@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import entropy, spearmanr
 
 from simdx.errors import BadInput
-from simdx.metrics import accuracy, compare_differentials, gold_rank, mean_values
+from simdx.metrics import accuracy, compare_differentials, gold_rank, mean_values, spread
 from simdx.metrics.differential import cross_entropy, rank_correlation, top_recall, total_variation
 from simdx.metrics.resampling import RankCorrelation, count_chunks
 
@@ -110,3 +110,12 @@ def test_rank_of_the_gold_label(predictions):
     assert (rank == 0).mean() == accuracy(p, y).value  # on tied rows too
     order = np.argsort(-p, axis=1, kind="stable")
     assert (order[np.arange(len(y)), rank] == y).all()
+
+
+def test_spread(rng):
+    x = rng.normal(size=101)
+    s = spread(x)
+    assert s.median == pytest.approx(np.sort(x)[50])
+    assert s.iqr == pytest.approx(np.sort(x)[75] - np.sort(x)[25])
+    assert spread([]).median is None
+    assert spread([]).as_dict()["reason"]

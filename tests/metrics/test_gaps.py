@@ -5,7 +5,8 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from simdx.errors import BadInput
-from simdx.metrics.gaps import SMALL, adjust, combined, subgroup_gaps
+from simdx.metrics import headline_values
+from simdx.metrics.gaps import SMALL, adjust, by_group, combined, subgroup_gaps
 from simdx.report.page import fill
 from simdx.types import Float, Int
 
@@ -70,3 +71,28 @@ def test_fields_can_be_crossed() -> None:
         subgroup_gaps(np.eye(2), np.array([0, 1]), {}, correction="none", rng=np.random.default_rng(0))
     with pytest.raises(BadInput, match="values"):
         subgroup_gaps(np.eye(2), np.array([0, 1]), {"g": ["a"]}, rng=np.random.default_rng(0))
+
+
+def test_groups_carry_their_own_metrics(predictions, rng):
+    p, y = predictions
+    groups = np.where(np.arange(len(y)) % 4 == 0, "a", "b")
+    found = by_group(p, y, groups.tolist(), resamples=100, rng=rng)
+    assert list(found) == ["a", "b"]
+    for name, group in found.items():
+        inside = groups == name
+        plain = headline_values(p[inside], y[inside])
+        assert group.n == inside.sum()
+        for metric, value in group.values.items():
+            assert value.value == pytest.approx(plain[metric].value)
+        low, high = group.as_dict()["ci"]["accuracy"]
+        assert low <= group.values["accuracy"].value <= high
+
+
+def test_small_and_missing_groups(predictions, rng):
+    p, y = predictions
+    groups = [None] * 5 + ["a"] * (len(y) - 5)
+    found = by_group(p, y, groups, resamples=100, rng=rng)
+    assert found["not stated"].too_small
+    assert not found["a"].too_small
+    with pytest.raises(BadInput):
+        by_group(p, y, ["a"], rng=rng)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss, roc_auc_score
 
 from simdx.errors import BadInput
-from simdx.metrics import scores
+from simdx.metrics import ood_auroc, out_of_class, scores
 
 
 def test_accuracy_f1_and_confusion_agree_with_scikit_learn(predictions):
@@ -71,3 +71,18 @@ def test_malformed_arrays_are_refused(p, y, message):
     with pytest.raises(BadInput) as caught:
         scores.accuracy(p, y)
     assert message in str(caught.value)
+
+
+def test_ood_auroc_agrees_with_scikit_learn(rng):
+    inside, outside = np.round(rng.normal(size=50), 1), np.round(rng.normal(0.7, size=30), 1)
+    truth = np.r_[np.zeros(50), np.ones(30)]
+    assert ood_auroc(inside, outside).value == pytest.approx(
+        roc_auc_score(truth, np.concatenate([inside, outside]))
+    )
+    kinds = ["near"] * 10 + ["far"] * 20
+    found = out_of_class(inside, outside, kinds)
+    n, near = found.by["near"]
+    assert n == 10
+    assert near.value == pytest.approx(ood_auroc(inside, outside[:10]).value)
+    assert ood_auroc([], outside).value is None
+    assert "out-of-class" in ood_auroc(inside, []).reason

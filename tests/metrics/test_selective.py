@@ -86,11 +86,11 @@ def test_bad_input_is_refused(score, error):
 
 def test_strata_partition_the_cases_and_an_empty_one_is_undefined(predictions):
     p, y = predictions
-    strata = selective.entropy_strata(p, y, 3)
+    strata = selective.entropy_strata(p, y)
     assert sum(s.n for s in strata) == len(y)
     right = sum(s.n * s.accuracy.value for s in strata)
     assert right == pytest.approx((p.argmax(1) == y).sum())
     assert strata[0].accuracy.value > strata[-1].accuracy.value
-    low, middle, high = selective.entropy_strata(np.array([[0.9, 0.1]] * 5), np.zeros(5, int), 3)
+    low, middle, high = selective.entropy_strata(np.array([[0.9, 0.1]] * 5), np.zeros(5, int))
     assert (low.n, middle.n, high.n, middle.accuracy.value) == (5, 0, 0, None)
     assert middle.accuracy.reason

@@ -97,7 +97,7 @@ def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
 
 def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
     """Fidelity on cases of no label, and whether either method's bits tell them from the others (AUROC)."""
-    from simdx.metrics.ood import ood_auroc
+    from simdx.metrics.scores import ood_auroc
 
     figures = summary(outside)
     for name in ("accuracy", "disagreement"):

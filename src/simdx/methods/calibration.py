@@ -208,7 +208,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     if found.auroc is not None or (asked := strangers(world)) is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.
-    from simdx.metrics.ood import ood_auroc
+    from simdx.metrics.scores import ood_auroc
 
     seen, compared = asked
     known = found.rehearsed_sharpness
@@ -247,7 +247,7 @@ def calibrate(
 ) -> Calibration:
     """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them."""
     from simdx.metrics.calibration import ece
-    from simdx.metrics.ood import ood_auroc
+    from simdx.metrics.scores import ood_auroc
 
     own = inside[0]
     outside = None

@@ -1,10 +1,10 @@
 """Metrics: arrays in, numbers out, each defined once.
 
-`scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
-reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `ood`, `conformal` sets, `gaps` (subgroups), `means` (and medians) of one number a case and
-`resampling` (bootstrap). An undefined metric is a `Value` without a number and with a reason;
-`evaluate_probabilities` gives all headline figures at once.
+`scores` (accuracy, macro-F1, Brier, NLL, class discrimination, out-of-class detection), `calibration`
+(calibration errors, reliability, temperature), `selective` (error detection, risk–coverage), `differential`
+(against a reference distribution), `conformal` sets, `gaps` (subgroups), `means` (and medians) of one number
+a case and `resampling` (bootstrap; `evaluate_probabilities` gives all headline figures at once). An
+undefined metric is a `Value` without a number and with a reason.
 """
 
 from simdx.metrics.calibration import (
@@ -18,11 +18,16 @@ from simdx.metrics.calibration import (
 )
 from simdx.metrics.differential import compare_differentials
 from simdx.metrics.gaps import by_group
-from simdx.metrics.headline import evaluate_probabilities, headline_values
 from simdx.metrics.means import mean_values, spread
-from simdx.metrics.ood import ood_auroc, out_of_class
-from simdx.metrics.resampling import HEADLINE, bootstrap_intervals, paired_bootstrap
+from simdx.metrics.resampling import (
+    HEADLINE,
+    bootstrap_intervals,
+    evaluate_probabilities,
+    headline_values,
+    paired_bootstrap,
+)
 from simdx.metrics.scores import (
+    Value,
     accuracy,
     auroc,
     brier,
@@ -32,6 +37,8 @@ from simdx.metrics.scores import (
     macro_f1,
     mean_entropy_bits,
     nll,
+    ood_auroc,
+    out_of_class,
 )
 from simdx.metrics.selective import (
     aurc,
@@ -44,4 +51,3 @@ from simdx.metrics.selective import (
     risk_coverage,
     uncertainty,
 )
-from simdx.metrics.value import Value

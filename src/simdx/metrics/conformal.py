@@ -143,11 +143,6 @@ def _largest_inside(score: Float, weight: Float, own: float, level: float) -> fl
     return float(inside.max()) if inside.size else -1.0
 
 
-def coverage_of(sets: Mask, truth: Sequence[int] | Int) -> float:
-    """Share of cases whose set holds the gold label."""
-    return float(np.asarray(sets)[np.arange(len(truth)), truth].mean())
-
-
 # --------------------------------------------------------------------------- measured on labelled cases
 
 FOLDS = 5

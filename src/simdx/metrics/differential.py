@@ -12,8 +12,7 @@ from scipy.stats import rankdata
 from simdx.errors import BadInput
 from simdx.metrics.means import mean_values
 from simdx.metrics.resampling import RankCorrelation, intervals_of
-from simdx.metrics.scores import NLL_FLOOR
-from simdx.metrics.value import checked_rows
+from simdx.metrics.scores import NLL_FLOOR, checked_rows
 from simdx.types import Float
 
 TOP = 3

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
-from simdx.metrics.headline import headline_values
 from simdx.metrics.resampling import (
     Interval,
     WeightedMetrics,
     bootstrap_intervals,
+    headline_values,
     interval_of,
     p_value_of,
     resampled,
 )
-from simdx.metrics.value import Value, checked
+from simdx.metrics.scores import Value, checked
 from simdx.types import Float, Int, Mask
 
 METRICS = ("accuracy", "ece", "error_auroc")
@@ -57,18 +57,17 @@ def by_group(
     label_index: ArrayLike,
     groups: Sequence[object],
     *,
-    expected: Sequence[str] = (),
     resamples: int = 1000,
     rng: np.random.Generator,
 ) -> dict[str, Group]:
-    """Metrics per group value, in sorted order; values named in `expected` appear even when empty."""
+    """Metrics per group value, in sorted order."""
     p, y = checked(probabilities, label_index)
     if len(groups) != len(y):
         raise BadInput(f"there are {len(y)} cases but {len(groups)} group values")
     names = np.asarray([NOT_STATED if g is None or g == "" else str(g) for g in groups], dtype=object)
     found: dict[str, Group] = {}
-    for name in sorted(set(names.tolist()) | set(expected)):
-        inside = names == name if len(names) else np.zeros(0, bool)
+    for name in sorted(set(names.tolist())):
+        inside = names == name
         q, t, n = p[inside], y[inside], int(inside.sum())
         values = {name: v for name, v in headline_values(q, t).items() if name in GROUP_METRICS}
         intervals = bootstrap_intervals(q, t, metrics=GROUP_METRICS, resamples=resamples, rng=rng)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
 from simdx.metrics.resampling import Interval, intervals_of
-from simdx.metrics.value import NO_CASES
+from simdx.metrics.scores import NO_CASES
 from simdx.types import Float
 
 

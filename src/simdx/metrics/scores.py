@@ -1,17 +1,109 @@
-"""Scores of a batch of predictive distributions against gold labels.
+"""Scores of predictive distributions against gold labels, and how a metric says that it is undefined.
 
-Every function takes probabilities (N, K) and label positions (N,). The prediction is the most probable
-label (the first of them on a tie, so that the panel's order decides and not the row order).
+Every score takes probabilities (N, K) and label positions (N,). The prediction is the most probable label
+(the first of them on a tie, so that the panel's order decides and not the row order). Some questions have no
+answer: no error-detection AUROC without an error, no class discrimination with one class only. A metric then
+returns a `Value` whose `value` is None and whose `reason` says why; a NaN never leaves this room. A `Value`
+may carry both, when the number stands with a reservation.
 """
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from simdx.metrics.value import NO_CASES, Value, checked, checked_rows, defined, of_cases, undefined
+from simdx.errors import BadInput
 from simdx.types import Float, Int, entropy_bits
 
 NLL_FLOOR = 1e-6  # a probability of zero would make one case outweigh every other
+NO_CASES = "there are no cases"
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number, or None with the reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
+
+
+def defined(value: float, reason: str | None = None) -> Value:
+    return Value(float(value), reason)
+
+
+def undefined(reason: str) -> Value:
+    return Value(None, reason)
+
+
+def of_cases(
+    metric: Callable[Concatenate[Float, Int, P], float | Value],
+) -> Callable[Concatenate[ArrayLike, ArrayLike, P], Value]:
+    """A metric of checked probabilities and labels; undefined where there are no cases."""
+
+    @wraps(metric)
+    def measured(probabilities: ArrayLike, label_index: ArrayLike, *more: P.args, **named: P.kwargs) -> Value:
+        p, y = checked(probabilities, label_index)
+        found = metric(p, y, *more, **named) if y.size else undefined(NO_CASES)
+        return found if isinstance(found, Value) else defined(found)
+
+    return measured
+
+
+def checked(probabilities: ArrayLike, label_index: ArrayLike) -> tuple[Float, Int]:
+    """The arrays as float64 and int64 after the checks every metric relies on.
+
+    Rows must be finite, non-negative and sum to one within 1e-3 (single precision and rounded files
+    both pass) and are then renormalised where they need it.
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    y = np.asarray(label_index)
+    if p.ndim != 2:
+        raise BadInput(f"probabilities must be an (N, K) array, not one of shape {p.shape}")
+    if y.shape != (p.shape[0],):
+        raise BadInput(f"there are {p.shape[0]} rows of probabilities but labels of shape {y.shape}")
+    if y.size and not np.issubdtype(y.dtype, np.integer):
+        raise BadInput("labels must be given as integer positions in the panel")
+    y = y.astype(np.int64)
+    if y.size and (y.min() < 0 or y.max() >= p.shape[1]):
+        raise BadInput(f"a label index lies outside 0..{p.shape[1] - 1}")
+    return checked_rows(p), y
+
+
+def checked_rows(probabilities: ArrayLike) -> Float:
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.size == 0:
+        return p
+    if not np.all(np.isfinite(p)) or p.min() < -1e-9:
+        raise BadInput("probabilities must be finite and non-negative")
+    sums = p.sum(axis=1, keepdims=True)
+    if np.abs(sums - 1).max() > 1e-3:
+        row = int(np.abs(sums - 1).argmax())
+        raise BadInput(
+            f"probabilities must sum to one in each row, row {row} gives {float(sums[row, 0]):.4f}"
+        )
+    # a row that sums to one up to rounding is left alone: dividing it would break exact ties
+    return np.maximum(p, 0.0) / np.where(np.abs(sums - 1) > 1e-9, sums, 1.0)
+
+
+def scores_and_errors(score: ArrayLike, error: ArrayLike) -> tuple[Float, Float]:
+    """One-dimensional scores with their 0/1 outcomes, as floats."""
+    s = np.asarray(score, dtype=np.float64)
+    e = np.asarray(error).astype(np.float64)
+    if s.ndim != 1 or s.shape != e.shape:
+        raise BadInput(f"scores and outcomes must be vectors of one length, not {s.shape} and {e.shape}")
+    if not np.all(np.isfinite(s)):
+        raise BadInput("scores must be finite")
+    if not np.all((e == 0) | (e == 1)):
+        raise BadInput("outcomes must be 0 or 1")
+    return s, e
+
+
+# --------------------------------------------------------------------------- scores
 
 
 def predictions(probabilities: ArrayLike) -> Int:
@@ -104,3 +196,41 @@ def brier_terms(p: Float, y: Int) -> Float:
 def nll_terms(p: Float, y: Int, floor: float = NLL_FLOOR) -> Float:
     """Per-case negative log-likelihoods of checked arrays."""
     return -np.log(np.maximum(p[np.arange(len(y)), y], floor))
+
+
+# --------------------------------------------------------------------------- out-of-class detection
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfClass:
+    """AUROC of a score (higher means out of class), overall and per kind of out-of-class case."""
+
+    n: int
+    auroc: Value
+    by: dict[str, tuple[int, Value]] = field(default_factory=dict)
+
+
+def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> Value:
+    """Probability that an out-of-class case scores above a case of the panel, ties one half."""
+    a, b = np.asarray(inside, dtype=float), np.asarray(outside, dtype=float)
+    if not a.size:
+        return undefined("there are no cases of the panel to compare with")
+    if not b.size:
+        return undefined("there are no out-of-class cases")
+    if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+        raise BadInput("out-of-class scores must be finite")
+    return auroc(np.concatenate([a, b]), np.r_[np.zeros(a.size, bool), np.ones(b.size, bool)])
+
+
+def out_of_class(inside: ArrayLike, outside: ArrayLike, by: Sequence[str] | None = None) -> OutOfClass:
+    """The overall AUROC and, where kinds are given, one per kind against the same panel cases."""
+    b = np.asarray(outside, dtype=float)
+    kinds: dict[str, tuple[int, Value]] = {}
+    if by is not None:
+        if len(by) != b.size:
+            raise BadInput(f"there are {b.size} out-of-class scores but {len(by)} kinds")
+        names = np.asarray(by, dtype=object)
+        for name in sorted(set(by)):
+            chosen = names == name
+            kinds[name] = (int(chosen.sum()), ood_auroc(inside, b[chosen]))
+    return OutOfClass(int(b.size), ood_auroc(inside, b), kinds)

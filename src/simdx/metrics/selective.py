@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
-from simdx.metrics.scores import auroc, predictions
-from simdx.metrics.value import NO_CASES, Value, checked, defined, scores_and_errors, undefined
+from simdx.metrics.scores import (
+    NO_CASES,
+    Value,
+    auroc,
+    checked,
+    defined,
+    predictions,
+    scores_and_errors,
+    undefined,
+)  # fmt: skip
 from simdx.types import Float, Int, entropy_bits
 
 # Entropies of the same probabilities in another order differ in the last bits; they are still ties.
@@ -115,16 +123,16 @@ def kept_at(coverage: float, n: int) -> int:
     return max(1, math.ceil(coverage * n - 1e-9))
 
 
-def entropy_strata(probabilities: ArrayLike, label_index: ArrayLike, n_strata: int = 3) -> list[EntropyBand]:
-    """Accuracy within bands of predictive entropy cut at its quantiles; equal entropies share a band."""
+def entropy_strata(probabilities: ArrayLike, label_index: ArrayLike) -> list[EntropyBand]:
+    """Accuracy within three bands of entropy cut at its quantiles; equal entropies share a band."""
     p, y = checked(probabilities, label_index)
     if not y.size:
         return []
     bits, wrong = uncertainty(p), errors(p, y)
-    edges = np.quantile(bits, np.linspace(0, 1, n_strata + 1))
+    edges = np.quantile(bits, np.linspace(0, 1, 4))
     index: Int = np.searchsorted(edges[1:-1], bits, side="left")
     strata = []
-    for b in range(n_strata):
+    for b in range(3):
         inside = index == b
         n = int(inside.sum())
         correct = defined(1 - wrong[inside].mean()) if n else undefined("no entropy falls in this band")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simdx.metrics.value import Value, defined, undefined
+from simdx.metrics.scores import Value, defined, undefined
 from simdx.review.forms import ACCEPTED, HIGHEST, LOWEST, SCALES, ReviewSheet
 from simdx.review.scores import Score, read_scores
 from simdx.types import Float
