@@ -93,5 +93,3 @@ def test_what_cannot_be_left_out_is_refused():
     single = toy((1, 1), seed=3)
     with pytest.raises(BadInput, match="two simulations"):
         leave_one_out_tolerances(single.bank, single.labels, 2, Prior.uniform(2), seed=0)
-    with pytest.raises(BadInput, match="quantile"):
-        bank_tolerance(single.bank, single.labels, 2, Prior.uniform(2), seed=0, quantile=2)

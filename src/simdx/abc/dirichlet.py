@@ -18,15 +18,7 @@ import numpy as np
 
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import (
-    LN2,
-    Fit,
-    Moments,
-    concentration_cap,
-    of_dirichlet,
-    summarise,
-    with_prior,
-)  # fmt: skip
+from simdx.abc.second_order import LN2, Moments, concentration_cap, of_dirichlet, summarise, with_prior
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior
@@ -89,9 +81,7 @@ def dirichlet(
     populations: int = 5,
     tolerance: float | None = None,
     bandwidth: float = 0.05,
-    fit: Fit = "moments",
     shared: SharedDraws | None = None,
-    chunk: int | None = None,
 ) -> Posterior:
     """Posterior mean and second-order output of every observation.
 
@@ -106,7 +96,7 @@ def dirichlet(
     n_draws, width = shared.features.shape
     sums = np.empty((z.shape[0], width))
     effective, reached = np.empty(z.shape[0]), np.empty(z.shape[0])
-    step = min(128, chunk_size(n_draws, chunk=chunk))  # stays in cache, measurably faster
+    step = min(128, chunk_size(n_draws))  # stays in cache, measurably faster
     for start in range(0, z.shape[0], step):
         part = slice(start, start + step)
         cosine = _cosines(shared, z[part])
@@ -122,7 +112,7 @@ def dirichlet(
     cap = None
     if kernel == "hard" and tolerance is None:
         cap = concentration_cap(prior.alpha, populations)
-    return _answer(sums, effective, reached, prior, fit, cap)
+    return _answer(sums, effective, reached, prior, cap)
 
 
 def _cosines(shared: SharedDraws, z: Float) -> Float:
@@ -186,9 +176,7 @@ def _soft_weight(cosine: Float, bandwidth: float) -> tuple[Float, Float, Float]:
     return weight, total, total**2 / np.einsum("ij,ij->i", weight, weight).astype(np.float64)
 
 
-def _answer(
-    sums: Float, effective: Float, reached: Float, prior: Prior, fit: Fit, cap: float | None
-) -> Posterior:
+def _answer(sums: Float, effective: Float, reached: Float, prior: Prior, cap: float | None) -> Posterior:
     """Second-order summaries on the possible labels, the prior's own where nothing was accepted."""
     possible = prior.probabilities > 0
     k = int(possible.sum())
@@ -197,8 +185,8 @@ def _answer(
     if k == 1 or nothing.all():
         second = of_dirichlet(np.tile(prior.alpha, (n, 1)), effective=effective, cap=cap)
         return Posterior(second.mean, effective, reached, second)
-    theta, square, log, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
-    some = summarise(Moments(theta, square, log, entropy[:, 0], effective[~nothing]), fit=fit, cap=cap)
+    theta, square, _, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
+    some = summarise(Moments(theta, square, entropy[:, 0], effective[~nothing]), cap)
     mean = np.tile(prior.probabilities, (n, 1))
     mean[np.ix_(~nothing, possible)] = some.mean
     return Posterior(mean, effective, reached, with_prior(some, nothing, prior, mean, effective))
@@ -269,14 +257,11 @@ def bank_tolerance(
     prior: Prior,
     *,
     seed: int,
-    quantile: float = 0.5,
     draws: int = 100,
     populations: int = 5,
 ) -> float:
-    """An absolute tolerance under which this share of simulations would accept at least 2^-T of the prior."""
-    if not 0 <= quantile <= 1:
-        raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
+    """An absolute tolerance under which half of the simulations would accept at least 2^-T of the prior."""
     reached = leave_one_out_tolerances(
         bank_vectors, label_index, n_labels, prior, seed=seed, draws=draws, populations=populations
     )
-    return float(np.quantile(reached, quantile))
+    return float(np.median(reached))

@@ -54,7 +54,6 @@ def multinomial(
     tolerance: float | None = None,
     boundary: Boundary = "fractional",
     bias: Float | None = None,
-    chunk: int | None = None,
 ) -> Posterior:
     """Posterior of every observation.
 
@@ -69,7 +68,7 @@ def multinomial(
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
-    for part, cosine, own_mass in _blocks(atoms, z, mass, chunk):
+    for part, cosine, own_mass in _blocks(atoms, z, mass):
         if kernel == "soft":
             result = _soft(atoms, cosine, own_mass, bandwidth)
         elif tolerance is not None:
@@ -108,7 +107,7 @@ def simulation_weights(
     _, mass = label_mass(prior, n_labels, z.shape[0], bias)
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
-    for part, cosine, own_mass in _blocks(atoms, z, mass, None):
+    for part, cosine, own_mass in _blocks(atoms, z, mass):
         if kernel == "soft":
             weight = _soft_weights(atoms, cosine, own_mass, bandwidth).astype(np.float64)
         elif tolerance is not None:
@@ -151,7 +150,7 @@ def multinomial_trace(
     tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
     labels = np.empty((*shape, n_labels))
     own = np.empty(z.shape[0], dtype=int)
-    for part, cosine, own_mass in _blocks(atoms, z, mass, None):
+    for part, cosine, own_mass in _blocks(atoms, z, mass):
         order, value, each = _sorted(atoms, cosine, own_mass)
         possible = own_mass > 0
         proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))
@@ -336,14 +335,14 @@ def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:
     return sums.reshape(cases, atoms.n_labels)
 
 
-def _blocks(atoms: Atoms, z: Float, mass: Float, chunk: int | None) -> Iterator[tuple[slice, Float, Float]]:
+def _blocks(atoms: Atoms, z: Float, mass: Float) -> Iterator[tuple[slice, Float, Float]]:
     """(cases, their cosines, their label masses), a few cases at a time.
 
     The matrix product wants many cases at once, the passes after it few enough to stay in cache: so
     products are taken over large chunks of bounded memory and handed out in small blocks of rows.
     """
     n = atoms.vectors.shape[0]
-    large = chunk_size(n, bytes_per_entry=4, chunk=chunk)
+    large = chunk_size(n, bytes_per_entry=4)
     small = max(8, BLOCK_BYTES // (4 * n))
     for start in range(0, z.shape[0], large):
         cosine = similarity(z[start : start + large], atoms.vectors)

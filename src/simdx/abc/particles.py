@@ -21,7 +21,7 @@ import numpy as np
 from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
 from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import Fit, concentration_cap, moments_of, of_dirichlet, summarise, with_prior
+from simdx.abc.second_order import concentration_cap, moments_of, of_dirichlet, summarise, with_prior
 from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
 from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
 from simdx.errors import BadInput
@@ -47,7 +47,6 @@ def multinomial_smc(
     stop_acceptance: float | None = None,
     tolerance: float | None = None,
     budget: int | None = None,
-    chunk: int | None = None,
 ) -> tuple[Posterior, Trace]:
     """M-SMC by particles on a bank. `stop_acceptance` 0.2 is the paper's early stop; None is off."""
     schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
@@ -56,7 +55,7 @@ def multinomial_smc(
     check_keys(keys, z.shape[0])
     rows = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, rows)
-    step = chunk_size(max(atoms.vectors.shape[0], 4 * particles), chunk=chunk)
+    step = chunk_size(max(atoms.vectors.shape[0], 4 * particles))
     parts = []
     for start in range(0, z.shape[0], step):
         part = slice(start, start + step)
@@ -79,8 +78,6 @@ def dirichlet_smc(
     stop_acceptance: float | None = None,
     tolerance: float | None = None,
     budget: int | None = None,
-    fit: Fit = "moments",
-    chunk: int | None = None,
 ) -> tuple[Posterior, Trace]:
     """D-SMC by particles: posterior mean, second-order output and the trace."""
     schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
@@ -92,13 +89,13 @@ def dirichlet_smc(
     if np.count_nonzero(prior.probabilities) == 1:
         return _single_label(z.shape[0], prior, populations)
     width = max(particles**2, particles * 8 * prior.n_labels)
-    step = max(1, min(256, chunk_size(width, chunk=chunk)))
+    step = max(1, min(256, chunk_size(width)))
     parts = []
     for start in range(0, z.shape[0], step):
         part = slice(start, start + step)
         model = SimplexPoints(class_means, z[part], prior, Streams(seed, keys[part]))
         population, trace = run(model, schedule)
-        parts.append((_simplex_posterior(model, population, trace, fit, cap), trace))
+        parts.append((_simplex_posterior(model, population, trace, cap), trace))
     return join(parts)
 
 
@@ -258,14 +255,14 @@ def _label_posterior(model: BankLabels, population: Population, trace: Trace) ->
 
 
 def _simplex_posterior(
-    model: SimplexPoints, population: Population, trace: Trace, fit: Fit, cap: float | None
+    model: SimplexPoints, population: Population, trace: Trace, cap: float | None
 ) -> Posterior:
     last = trace.populations - 1
     each = np.arange(model.n_cases)
     nothing = population.weight.sum(axis=1) == 0
     # A case the prior answers gets a placeholder point here and the prior's own summary below.
     weight = np.where(nothing[:, None], 1.0, population.weight)
-    some = summarise(moments_of(from_log_ratio(population.particles), weight), fit=fit, cap=cap)
+    some = summarise(moments_of(from_log_ratio(population.particles), weight), cap)
     mean, ess = trace.mass[last, each], trace.ess[last, each]
     kept = some.combined(lambda column: column[~nothing])
     second = with_prior(kept, nothing, model.prior, mean, ess)

@@ -1,12 +1,8 @@
 """Second-order output: what a posterior on the simplex says about its own spread.
 
 All entropies are in bits. total = H(E theta), aleatoric = E H(theta), epistemic = total - aleatoric.
-A Dirichlet fit condenses the draws to alpha0; three fits are offered, and their alpha0 must never be
-compared with each other:
-
-first    moments of the first component alone, as in the paper
-moments  moments of all components pooled: sum m_k(1-m_k) / sum var_k - 1 (the default)
-ml       maximum likelihood, from the mean of log theta
+A Dirichlet fit condenses the draws to alpha0 by the moments of all components pooled,
+sum m_k(1-m_k) / sum var_k - 1. (The paper fits the first component alone; the two must not be compared.)
 
 D-SMC with *quantile* tolerances keeps a fixed share 2^-T of prior mass, and that alone caps the top
 probability it can express (`concentration_cap`), however clear the case. The remedies are more
@@ -14,16 +10,13 @@ populations, a sparser prior (alpha0 below K), or an absolute tolerance, for whi
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from simdx.abc.logs import digamma, gammaln
 from simdx.abc.prior import Prior
-from simdx.errors import BadInput
 from simdx.types import Float, Mask, SecondOrder, entropy_bits
 
-Fit = Literal["first", "moments", "ml"]
 LN2 = float(np.log(2))
 ALPHA0_MAX = 1e8  # a posterior without spread: more would only be rounding error
 ALPHA0_MIN = 1e-6
@@ -35,7 +28,6 @@ class Moments:
 
     mean: Float  # E theta_k
     square: Float  # E theta_k^2
-    log: Float  # E log theta_k
     entropy_bits: Float  # E H(theta), (N,)
     effective: Float  # effective number of draws, (N,)
 
@@ -48,31 +40,22 @@ def moments_of(log_theta: Float, weight: Float) -> Moments:
     return Moments(
         np.einsum("ns,nsk->nk", w, theta),
         np.einsum("ns,nsk->nk", w, theta**2),
-        np.einsum("ns,nsk->nk", w, log_theta),
         np.einsum("ns,ns->n", w, entropy),
         1 / np.sum(w**2, axis=1),
     )
 
 
-def summarise(moments: Moments, *, fit: Fit = "moments", cap: float | None = None) -> SecondOrder:
+def summarise(moments: Moments, cap: float | None = None) -> SecondOrder:
     """Bits and Dirichlet fit of weighted draws. Every label in `moments` must be possible."""
     mean = moments.mean / moments.mean.sum(axis=1, keepdims=True)
     total = entropy_bits(mean)
     aleatoric = np.clip(moments.entropy_bits, 0, total)
-    if fit == "ml":
-        alpha = fit_maximum_likelihood(mean, moments.log)
-    elif fit == "first":
-        alpha = fit_first_component(mean, moments.square)
-    elif fit == "moments":
-        alpha = fit_all_components(mean, moments.square)
-    else:
-        raise BadInput(f"there is no Dirichlet fit '{fit}'; choose first, moments or ml")
     return SecondOrder(
         mean=mean,
         total_bits=total,
         aleatoric_bits=aleatoric,
         epistemic_bits=total - aleatoric,
-        alpha0=alpha.sum(axis=1),
+        alpha0=fit_all_components(mean, moments.square).sum(axis=1),
         effective_draws=moments.effective,
         cap=cap,
     )
@@ -111,51 +94,11 @@ def with_prior(some: SecondOrder, nothing: Mask, prior: Prior, mean: Float, effe
     )
 
 
-# --------------------------------------------------------------------------- fits
-
-
-def fit_first_component(mean: Float, square: Float) -> Float:
-    """alpha (N, K) with alpha0 = m_1(1-m_1)/var_1 - 1: the paper's fit."""
-    return mean * _alpha0(mean[:, 0] * (1 - mean[:, 0]), square[:, 0] - mean[:, 0] ** 2)[:, None]
-
-
 def fit_all_components(mean: Float, square: Float) -> Float:
     """alpha (N, K) with the spread pooled over components, so that no label's position matters."""
-    return mean * _alpha0(np.sum(mean * (1 - mean), axis=1), np.sum(square - mean**2, axis=1))[:, None]
-
-
-def fit_maximum_likelihood(mean: Float, mean_log: Float, *, steps: int = 200) -> Float:
-    """alpha (N, K) maximising the weighted log-likelihood, by Newton's method on log alpha.
-
-    The likelihood needs E log theta only; `mean` gives the starting point.
-    """
-    from scipy.special import polygamma
-
-    n_labels = mean.shape[1]
-    if n_labels == 1:
-        return np.full_like(mean, ALPHA0_MAX)
-    # Start: Minka's approximation of alpha0 from the gap between log E and E log.
-    gap = np.sum(mean * (np.log(np.maximum(mean, 1e-300)) - mean_log), axis=1)
-    start = np.clip((n_labels - 1) / 2 / np.maximum(gap, 1e-12), ALPHA0_MIN, ALPHA0_MAX)
-    alpha = np.maximum(mean, 1e-6) * start[:, None]
-    for _ in range(steps):
-        alpha0 = alpha.sum(axis=1, keepdims=True)
-        gradient = digamma(alpha0) - digamma(alpha) + mean_log
-        # Hessian is diag(-q) + z 11^T: inverted by the matrix lemma.
-        q, z = polygamma(1, alpha), polygamma(1, alpha0)
-        b = np.sum(gradient / q, axis=1, keepdims=True) / (1 / z - np.sum(1 / q, axis=1, keepdims=True))
-        step = (gradient + b) / q
-        # In log coordinates and bounded, a step can neither leave the domain nor overshoot far.
-        change = np.clip(step / alpha, -1.0, 1.0)
-        alpha = np.clip(alpha * np.exp(change), 1e-12, ALPHA0_MAX)
-        if np.max(np.abs(change)) < 1e-10:
-            break
-    return alpha
-
-
-def _alpha0(numerator: Float, variance: Float) -> Float:
-    ratio = numerator / np.maximum(variance, 1e-300) - 1
-    return np.clip(ratio, ALPHA0_MIN, ALPHA0_MAX)
+    variance = np.sum(square - mean**2, axis=1)
+    ratio = np.sum(mean * (1 - mean), axis=1) / np.maximum(variance, 1e-300) - 1
+    return mean * np.clip(ratio, ALPHA0_MIN, ALPHA0_MAX)[:, None]
 
 
 def dirichlet_differential_entropy(alpha: Float) -> Float:

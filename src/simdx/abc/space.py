@@ -230,8 +230,6 @@ def check_observations(observations: Float, width: int) -> Float:
     return z
 
 
-def chunk_size(n_columns: int, bytes_per_entry: int = 16, chunk: int | None = None) -> int:
+def chunk_size(n_columns: int, bytes_per_entry: int = 16) -> int:
     """Cases per chunk: bounded memory, and never so many that a chunk leaves the cache hierarchy."""
-    if chunk is not None:
-        return max(1, int(chunk))
     return int(np.clip(CHUNK_BYTES // (bytes_per_entry * max(1, n_columns)), 8, 512))
