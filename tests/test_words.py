@@ -72,9 +72,11 @@ def test_a_case_for_review_is_not_announced() -> None:
             ("river", "apple", "river", "engine"),
             "1 of 4 other readings of the text puts 'apple' first, 2 'river', 1 'engine'",
         ),
-        (("river",) * 4, "none of 4 other readings of the text puts 'apple' first, 4 'river'"),
+        (("river",) * 4, "none of the 4 other readings of the text puts 'apple' first, 4 'river'"),
+        (("apple",) * 2, "both other readings of the text put 'apple' first"),
+        (("river",) * 2, "neither of the 2 other readings of the text puts 'apple' first, 2 'river'"),
         (("river",), "the one other reading of the text puts 'river' first"),
-        (("b", "b", "c", "c", "d"), "none of 5 other readings of the text puts 'apple' first, 2 'b', 2 'c'"),
+        (list("bbccd"), "none of the 5 other readings of the text puts 'apple' first, 2 'b', 2 'c'"),
     ],
 )
 def test_who_prefers_what(preferred: tuple[str, ...], said: str) -> None:

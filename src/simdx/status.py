@@ -62,8 +62,8 @@ class Status:
             yield f"{link.name:<12} {link.state:<8} {link.says}"
         weakest = self.weakest
         if weakest is not None:
-            yield f"weakest: the {weakest.name} ({weakest.says}). It gets better by: {weakest.mend}"
-        if self.label_some is not None:
+            yield f"weakest: the {weakest.name}. To improve it: {weakest.mend}"
+        if self.label_some is not None and (weakest is None or weakest.mend != self.label_some):
             yield f"next: label a dozen of your own texts: {self.label_some}"
         elif weakest is None:
             yield "everything is in place"
@@ -84,9 +84,9 @@ def status_of(
     except BadInput:
         if source.banks or bank is not None:
             raise
-        says = "it has none, and the library does not know every label"
+        says = "none yet, and the library does not know every label"
         links = (ChainLink("bank", "missing", says, ask), _descriptions(source.panel, where))
-        return Status(source.panel.name, links, label_some)
+        return Status(source.panel.name, links)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     found = look_up(address_for(PanelData.prepare(panel, chosen, model)), source.folder)
     measured = found is not None and (found.basis == "measured" or found.checked > 0)
@@ -166,7 +166,8 @@ def _calibration(found: Calibration | None, calibrate: str, label_some: str) -> 
 def _descriptions(panel: Panel, where: str, from_library: bool = False) -> ChainLink:
     silent: Sequence[str] = [label.name for label in panel.labels if not label.description]
     if silent and not from_library:
-        says = f"no description of {', '.join(silent)[:80]}"
+        few = f"{', '.join(silent[:3])}{' and others' if len(silent) > 3 else ''}"
+        says = f"{len(silent)} of {len(panel.names)} labels have none: {few}"
         return ChainLink("descriptions", "fair", says, f"edit {where}: a line under 'description:' for each")
     says = "the library describes every label" if silent else "every label has one"
     return ChainLink("descriptions", "good", says, None)

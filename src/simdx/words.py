@@ -76,7 +76,8 @@ def preferences(label: str, preferred: Sequence[str], most: int = 2) -> str:
     mine = votes.pop(label, 0)
     if total == 1:
         return f"the one other reading of the text puts '{preferred[0]}' first"
-    who = f"all {total}" if mine == total else f"{mine or 'none'} of {total}"
+    every, no = ("both", "neither of the 2") if total == 2 else (f"all {total}", f"none of the {total}")
+    who = every if mine == total else f"{mine} of {total}" if mine else no
     own = f"{who} other readings of the text {'puts' if mine <= 1 else 'put'} '{label}' first"
     return ", ".join([own, *(f"{n} '{name}'" for name, n in votes.most_common(most))])
 

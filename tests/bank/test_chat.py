@@ -129,6 +129,20 @@ def test_texts_that_name_a_label_and_copies_are_rejected(tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "chat").iterdir()] == [STORE]  # no bank yet
 
 
+def test_a_short_note_is_taken(tmp_path: Path) -> None:
+    """The prompt asks for texts that tell little; a clinician's note has no running prose."""
+    knees = Panel("knees", (Label("meniscal tear"), Label("gout")), register="clinician")
+    reply = (
+        "meniscal tear | 44-year-old, twisted, locked, swollen overnight.\n"
+        "meniscal tear | Medial joint line tender, cannot squat.\n"
+        "gout | 60-year-old, night pain, red hot knee, big toe last year.\n"
+        "gout | Knee red, tense, exquisitely tender.\n"
+    )
+    found = gather(knees, [reply], tmp_path / "chat", 2)
+    assert not found.rejected
+    assert list(found.missing) == [NONE_OF_THESE]
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(BadInput, match="holds something else"):

@@ -90,6 +90,9 @@ def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> 
     panel = load_panel(write(tmp_path, named))
     assert panel.facets == {"site": ("hand", "foot")}
     assert set(facets_of(panel)) == {*generic_facets(panel), "site"}  # beside the built-in ones
+    # What a field means is said once, and a file is found without its ending.
+    assert text.count("true asks for more tests") == 1 < text.count("must_not_miss:")
+    assert load_panel(write(tmp_path, text).with_suffix("")).names == ("a", "b")
     # A panel that is not about illness is offered no codes.
     text = scaffold("mine", {"delivery": "", "billing": ""}, "general")
     assert not any(word in text for word in ("icd10", "snomed", "hand, foot"))

@@ -26,6 +26,7 @@ STORE = "replies.jsonl"
 PER_LABEL = 25
 LEAST_BACKGROUND = 20
 MOST_A_PROMPT = 100  # texts: about as many as a chat model writes in one reply
+SHORTEST = 4  # words: the prompt asks that a quarter of the texts tell little
 ROUNDS = 4  # of questions to a server, after which what is missing is told
 
 
@@ -117,7 +118,7 @@ def judge(rows: Sequence[ReplyText], panel: Panel, per_label: int) -> Gathered:
     for label, condition, text in rows:
         topic = label or condition
         if topic not in scrubbers:
-            scrubbers[topic] = Scrubber.for_topic(panel, topic)
+            scrubbers[topic] = Scrubber.for_topic(panel, topic, SHORTEST)
         reason = scrubbers[topic].reason(text)
         if label is None and condition and names_one_of(names, condition):
             reason = "its condition is a label"

@@ -68,14 +68,16 @@ def tidy(text: str, finish_reason: str = "stop") -> str:
 class Scrubber:
     """The checks of one text on its own, for texts of one label (or of a background condition)."""
 
-    def __init__(self, names: Iterable[str], register: str, others: Iterable[str] = ()) -> None:
-        self._shortest = SHORTEST.get(register, 10)
+    def __init__(
+        self, names: Iterable[str], register: str, others: Iterable[str] = (), shortest: int | None = None
+    ) -> None:
+        self._shortest = SHORTEST.get(register, 10) if shortest is None else shortest
         self._names = name_pattern(names)
         self._others = name_pattern(others)
 
     @classmethod
-    def for_topic(cls, panel: Panel, topic: str) -> Scrubber:
-        """For texts of a label of the panel, or of a condition outside it.
+    def for_topic(cls, panel: Panel, topic: str, shortest: int | None = None) -> Scrubber:
+        """For texts of a label of the panel, or of a condition outside it; `shortest` is in words.
 
         The other labels are not to be named either, but for a name that the label's own description uses.
         A label that is not about illness may itself be called by the words of its description.
@@ -85,7 +87,7 @@ class Scrubber:
         said = ". ".join((*_called(own), own.description))
         others = [name for name in names if not names_one_of([name], said)]
         mine = [n for n in _called(own) if panel.is_clinical or not names_one_of([n], own.description)]
-        return cls(mine, panel.register, others)
+        return cls(mine, panel.register, others, shortest)
 
     def reason(self, text: str) -> str | None:
         """Why a tidied text is not usable, or None. The first reason found is the one given."""
@@ -108,7 +110,8 @@ class Scrubber:
         if 1 - len(set(triples)) / len(triples) > REPEATED_SHARE:
             return "repeats itself"
         # Running English prose has a third of its words from a short list; a tenth is too few for any.
-        if sum(word in _COMMON for word in words) < 0.1 * len(words):
+        # A note of a dozen words may have none.
+        if len(words) > 12 and sum(word in _COMMON for word in words) < 0.1 * len(words):
             return "not in English"
         return None
 

@@ -103,13 +103,17 @@ def new(
     if not unknown:
         write_line(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
         return
-    for name in unknown if label and register != "general" else ():
-        near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
-        write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
-    write_line(
-        f"edit it and check it with 'simdx panel check {path}'. Then it needs a bank, the better way first:"
-    )
-    write_line("  1  labels of the library alone: no model, seconds ('simdx library search WORDS')")
+    if label and register != "general" and len(unknown) == len(labels):
+        write_line(
+            "the library knows none of these labels. Are the texts not about illness? Then write "
+            "'register: general' into the file"
+        )
+    elif label and register != "general":
+        for name in unknown:
+            near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
+            write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
+    write_line("next, a bank (simulated texts of each label). Three ways, the best first:")
+    write_line("  1  labels that the library has: no model, seconds ('simdx library search WORDS')")
     write_line(
         f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'"
     )

@@ -86,7 +86,7 @@ def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
     from simdx.panels import load_panel
 
     weak = weak_model_words(load_panel(file), per_label)
-    note("the library does not know every label. A bank comes, the better way first,")
+    note("the library does not know every label, so the panel needs a bank. Two ways, the better first:")
     note("  1  from any chat model you have: a prompt to paste, the reply saved to a file")
     note(f"  2  from the embedded model: {weak}")
     if yes:
@@ -196,7 +196,7 @@ def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
     write_atomically(file, scaffold(name, labels, register, from_library(labels, register)))
-    note(f"wrote {file}: edit the line under 'description:' of each label at any time")
+    note(f"wrote {file}: edit the description of each label at any time")
 
 
 def _describe(file: Path, simulator: str, yes: bool) -> None:

@@ -51,6 +51,8 @@ def load_source(name_or_path: str | Path) -> PanelSource:
     # Not the path's own questions: they raise where a name is longer than any file's.
     if os.path.isdir(path):
         path = path / "panel.yaml"
+    elif name and not os.path.isfile(path) and os.path.isfile(f"{name}.yaml"):
+        path = Path(f"{name}.yaml")  # as the page and the service name it
     if not os.path.isfile(path):
         said = f"unknown panel '{name[:200]}': choose"
         if not name:
@@ -179,21 +181,25 @@ def scaffold(
         "embedder: wordllama",
         "labels:",
     ]
-    for label, description in labels.items():
+    for k, (label, description) in enumerate(labels.items()):
         same = (known or {}).get(label)
-        lines += [
+        aliases = [name for name in same.aliases if name.casefold() != label.casefold()] if same else []
+        of_label = [
             f"  - name: {quoted(label)}",
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
-            f"    aliases: [{', '.join(map(quoted, same.aliases)) if same else ''}]",
+            f"    aliases: [{', '.join(map(quoted, aliases))}]",
             "    # one or two sentences on how it presents: the simulator is told this",
             f"    description: {quoted(description)}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
-            lines += [f"    icd10: [{quoted(same.icd10) if same and same.icd10 else ''}]", "    snomed: []"]
-        lines += [
+            code = quoted(same.icd10) if same and same.icd10 else ""
+            of_label += [f"    icd10: [{code}]", "    snomed: []"]
+        of_label += [
             "    # true asks for more tests when this label has 10 % or more without leading",
             f"    must_not_miss: {'true' if same and same.emergency else 'false'}",
         ]
+        # What a field means is said once, at the first label.
+        lines += [line for line in of_label if k == 0 or not line.startswith("    #")]
     lines += [
         "# What a good set of descriptions should vary, beside the built-in facets; one of the same",
         "# name replaces its namesake",

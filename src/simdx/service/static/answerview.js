@@ -30,8 +30,8 @@ export function showDecision(answer, words) {
 export function showChecks(answer, words) {
   const t = answer.typicality, unexplained = answer.unexplained?.length ?? 0;
   tell("outside-words", t === null ? null
-    : `The text is ${t < 0.01 ? "unlike the simulated texts" : t < 0.1 ? "unusual" : "like the simulated texts"}: ${percent(t, 0)} of them are at least as unusual.`);
-  const told = answer.decision.reasons.some((r) => r.startsWith("not explained by"));
+    : `The text is ${t < 0.01 ? "unlike any simulated text" : t < 0.1 ? "unusual" : "not unusual"}: ${percent(t, 0)} of the simulated texts are at least as unusual.`);
+  const told = answer.decision.reasons.some((r) => r.includes("not explained by"));  // nothing is said twice
   tell("unexplained-words", unexplained && !told ? `${unexplained === 1 ? "One sentence is" : `${unexplained} sentences are`} not explained by ${leadingLabel(answer)}: marked in the text below.` : null);
   const said = words.alarm === null || answer.decision.reasons.includes(words.alarm);  // nothing is said twice
   tell("alarm-words", said ? null : `${answer.alarm.flag ? "Alarm" : "No alarm"}: ${words.alarm}.`);

@@ -32,6 +32,7 @@ export function showEvidence(text, answer, allPairs) {
     item.hidden = !$("evidence-case").querySelector(item.dataset.of.split(" ").map((c) => `.${c}`).join(","));
   }
   $("reading-legend").hidden = [...$("reading-legend").children].every((item) => item.hidden);
+  $("evidence-marks").hidden = colour.size === 0;
   $("evidence-list").replaceChildren(...answer.evidence.map((e, t) => {
     const mine = pairs.filter((p) => p.evidence === t && colour.has(p.case));
     const marks = new Map(mine.map((p) => [p.sentence, p]));

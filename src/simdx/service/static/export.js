@@ -20,7 +20,7 @@ export function saveHtml(shown) {
   page.documentElement.lang = "en";
   page.head.prepend(el("meta", { charset: "utf-8" }),
     el("meta", { "http-equiv": "Content-Security-Policy", content: "default-src 'none'; style-src 'unsafe-inline'" }));
-  page.head.append(el("meta", { name: "viewport", content: "width=device-width, initial-scale=1" }), el("style", {}, style));
+  page.head.append(el("meta", { name: "viewport", content: "width=device-width, initial-scale=1" }));
   const copies = PARTS.map((id) => $(id).cloneNode(true));
   for (const copy of copies) {
     copy.querySelectorAll(CONTROLS).forEach((node) => node.remove());
@@ -28,5 +28,7 @@ export function saveHtml(shown) {
     copy.querySelectorAll("details").forEach((node) => { node.open = true; });
   }
   page.body.append(el("main", {}, el("h1", {}, title), el("p", { class: "hint" }, panel.disclaimer), ...copies));
-  save(`${nameOf(shown)}.html`, "text/html", `<!doctype html>\n${page.documentElement.outerHTML}`);
+  // The style goes in as text: this page's own policy forbids it as an element.
+  const html = page.documentElement.outerHTML.replace("</head>", () => `<style>${style}</style></head>`);
+  save(`${nameOf(shown)}.html`, "text/html", `<!doctype html>\n${html}`);
 }
