@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from simdx.disk import write_atomically
 from simdx.service import auth
 from simdx.service.app import create_app
-from simdx.service.audit import AuditKey, AuditStore, Entry, record
+from simdx.service.audit import AuditKey, AuditStore, Entry, chain
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
 
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
         def now(cls, tz: Any = None) -> datetime:
             return told[0].astimezone(tz)
 
-    for module in (auth, record):
+    for module in (auth, chain):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
 

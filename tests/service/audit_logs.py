@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simdx.service.audit import AuditKey, AuditStore, Entry
-from simdx.service.audit.database import Database
+from simdx.service.audit.store import Database
 
 Open = Callable[..., AuditStore]
 Raw = Callable[[str], list[tuple[Any, ...]]]

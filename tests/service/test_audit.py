@@ -9,8 +9,8 @@ import pytest
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditKey, AuditStore, verify
-from simdx.service.audit.database import Database
-from simdx.service.audit.record import COLUMNS
+from simdx.service.audit.chain import COLUMNS
+from simdx.service.audit.store import Database
 from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, raw, server, url
 from tests.service.conftest import PANEL, TEXT, serving
 

@@ -11,7 +11,7 @@ import pytest
 
 from simdx.errors import RunFailed
 from simdx.service.audit import AuditStore, store
-from simdx.service.audit.record import GENESIS
+from simdx.service.audit.chain import GENESIS
 from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, opener, raw, server, url
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
@@ -47,7 +47,7 @@ def test_a_cut_shows(open_log: Open, raw: Raw, tmp_path: Path) -> None:
     cut(raw, 3)
     assert open_log().verify().ok  # the chain alone says nothing
     refused(open_log(checkpoints=file), "the log ends at record 3")
-    for goes_on in (open_log(checkpoints=file).resume, running.checkpoint):
+    for goes_on in (open_log(checkpoints=file).checkpoint, running.checkpoint):
         with pytest.raises(RunFailed, match="cut off"):
             goes_on()
     cut(raw, 0)
@@ -98,7 +98,7 @@ def test_a_torn_line_is_passed_over(open_log: Open, tmp_path: Path) -> None:
     with file.open("ab") as end:
         end.write(file.read_bytes()[:60])
     log = open_log(checkpoints=file)
-    log.resume()
+    log.checkpoint()
     log.append([entry(100)])
     log.close()
     verdict = open_log(checkpoints=file).verify()
@@ -117,7 +117,7 @@ def test_several_writers(open_log: Open, tmp_path: Path) -> None:
         logs[n].close()
 
     for log in logs:
-        log.resume()
+        log.checkpoint()
     with ThreadPoolExecutor(4) as pool:
         written = [pool.submit(write, n) for n in range(4)]
         while not all(done.done() for done in written):  # who verifies meanwhile sees nothing amiss
@@ -192,6 +192,6 @@ def test_two_logs_do_not_share_a_file(open_log: Open, tmp_path: Path) -> None:
     filled(open_log, tmp_path / "noted", batches=1).close()
     other = AuditStore(f"sqlite:///{tmp_path / 'other.sqlite3'}", KEY, checkpoints=tmp_path / "noted")
     other.append([entry(8), entry(9)])
-    for write in (other.resume, other.close):
+    for write in (other.checkpoint, other.close):
         with pytest.raises(RunFailed, match="another log"):
             write()

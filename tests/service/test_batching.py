@@ -15,7 +15,7 @@ from simdx.answer import Answer, DecisionAnswer, Provenance
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
-from simdx.service.audit.record import Entry
+from simdx.service.audit import Entry
 from simdx.service.batching import BUSY, Batcher, InferenceRequest, InferenceResult
 from simdx.service.config import Limits
 from simdx.service.meters import Meters

@@ -25,8 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from simdx import __version__
 from simdx.errors import BadInput
 from simdx.service import cds, own_panels, record_systems, routes, schemas, systemone
-from simdx.service.audit import AuditKey, AuditStore, AuditUnavailable
-from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
+from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
 from simdx.service.auth import HEALTH, Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
@@ -178,7 +177,7 @@ def _open_audit(config: ServiceConfig) -> AuditStore | None:
     key = AuditKey.from_file(Path(config.audit_key), create=True)
     noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
     audit = AuditStore(config.audit_url, key, checkpoints=noted)
-    audit.resume()
+    audit.checkpoint()  # a log that contradicts its last one is not written on
     return audit
 
 

@@ -25,7 +25,7 @@ from simdx.abc.prior import Prior
 from simdx.answer import Answer
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, SimdxError
-from simdx.service.audit.record import Entry
+from simdx.service.audit import Entry
 from simdx.service.config import Limits
 from simdx.service.intervals import beside, one, preview
 from simdx.service.meters import Meters

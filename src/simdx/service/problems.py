@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit.database import AuditUnavailable
+from simdx.service.audit import AuditUnavailable
 from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
-from simdx.service.audit import Entry
-from simdx.service.audit.record import patient_reference
+from simdx.service.audit import Entry, patient_reference
 from simdx.service.auth import Caller
 from simdx.service.batching import InferenceResult
 from simdx.service.cds_text import read_chart

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from simdx import __version__
 from simdx.answer import Answer
 from simdx.service import schemas
-from simdx.service.audit.record import KINDS
+from simdx.service.audit import KINDS
 from simdx.service.batching import InferenceResult
 from simdx.service.own_panels import panel_with_bank
 from simdx.service.problems import Problem

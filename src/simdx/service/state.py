@@ -11,8 +11,7 @@ from fastapi import Depends, Request
 from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
-from simdx.service.audit.record import AuditRecord, Entry
-from simdx.service.audit.store import AuditStore
+from simdx.service.audit import AuditRecord, AuditStore, Entry
 from simdx.service.auth import Caller, Guard
 from simdx.service.batching import Batcher, InferenceRequest, InferenceResult
 from simdx.service.config import ServiceConfig

@@ -3,7 +3,15 @@
 It holds no case text, only a keyed hash. Its head is noted outside the database as it grows.
 """
 
-from simdx.service.audit.chain import AuditKey, Verdict, verify
-from simdx.service.audit.checkpoints import AuditUnavailable
-from simdx.service.audit.record import AuditRecord, Entry
-from simdx.service.audit.store import AuditStore
+from simdx.service.audit.chain import (
+    KINDS,
+    AuditKey,
+    AuditRecord,
+    AuditUnavailable,
+    CheckpointFile,
+    Entry,
+    Verdict,
+    patient_reference,
+    verify,
+)  # fmt: skip
+from simdx.service.audit.store import CHECKPOINT_SECONDS, AuditStore

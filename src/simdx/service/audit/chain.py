@@ -1,20 +1,122 @@
-"""The chain: the key that makes it, and the walk that verifies it."""
+"""The chain: what a record says, the key that ties it to the one before, and the walk that verifies it.
 
+A chain cannot show that its end is missing: so its head, a keyed hash, is also noted outside the database, in
+a file that is only appended to and may be append-only (`chattr +a`) or on another machine.
+"""
+
+import fcntl
 import hmac
+import io
+import json
+import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from heapq import merge
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 from simdx.disk import CannotWrite, create_once, make_folder, sweep
-from simdx.errors import BadInput
-from simdx.service.audit.checkpoints import Checkpoint
-from simdx.service.audit.record import GENESIS, AuditRecord, Entry, canonical, hashed_part
+from simdx.errors import BadInput, RunFailed
 
+GENESIS = "0" * 64
+# Answers and what became of them; then who was refused and who read the log.
+KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback", "refused", "read")
 KEY_BYTES = 32
+_JSON = ("prior", "answer", "versions", "context")
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+_TAIL = 4_096  # bytes: several checkpoints
+
+
+class AuditUnavailable(RunFailed):
+    """The log cannot be written or read now. No answer leaves the service without its record."""
+
+
+# --------------------------------------------------------------------------- records
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event to be recorded. `about` names the earlier record a feedback is about.
+
+    `context` is recorded as it is; of the `people` in it only a keyed hash is, as `<role>_hash`.
+    """
+
+    id: str
+    kind: str
+    caller: str
+    panel: str
+    prior: Mapping[str, float] | None = None
+    answer: Mapping[str, Any] | None = None
+    versions: Mapping[str, Any] | None = None
+    text: str | None = None
+    about: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    people: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An entry in its place. JSON columns are kept as the text that was hashed."""
+
+    seq: int
+    id: str
+    at: str
+    kind: str
+    caller: str
+    panel: str
+    about: str | None
+    text_hash: str | None
+    prior: str | None
+    answer: str | None
+    versions: str | None
+    context: str | None
+    previous: str
+    hash: str
+
+    def content(self) -> bytes:
+        """What the hash is of."""
+        return _hashed({column: getattr(self, column) for column in COLUMNS[:-2]})
+
+    def to_json(self) -> dict[str, Any]:
+        return {n: json.loads(v) if n in _JSON and v is not None else v for n, v in asdict(self).items()}
+
+
+COLUMNS = tuple(AuditRecord.__dataclass_fields__)
+
+
+def _hashed(said: Mapping[str, Any]) -> bytes:
+    """Canonical bytes of a record without its hashes; an absent context is left out."""
+    absent = {"context"} if said["context"] is None else set()
+    return _ENCODER.encode({name: said[name] for name in said.keys() - absent}).encode("ascii")
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else _ENCODER.encode(value)
+
+
+def _flat(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else _spelled(tuple(value.items()))
+
+
+@lru_cache(maxsize=256)
+def _spelled(items: tuple[tuple[str, Any], ...]) -> str:
+    """Priors and versions are the same from answer to answer."""
+    return _ENCODER.encode(dict(items))
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def patient_reference(patient: str) -> str:
+    """One spelling of a patient's id: record systems send the bare id, a reference, or its whole address."""
+    return "/".join(patient.rsplit("/", 2)[-2:]) if "/" in patient else f"Patient/{patient}"
+
+
+# --------------------------------------------------------------------------- the key
 
 
 class AuditKey:
@@ -31,7 +133,7 @@ class AuditKey:
         self.id = _mac(self._chain, b"id").hex()[:16]  # names the key without giving it away
 
     @classmethod
-    def from_file(cls, path: Path, create: bool = False) -> "AuditKey":
+    def from_file(cls, path: Path, create: bool = False) -> Self:
         """The key in `path`; with `create`, a new one for the owner only where there is no file."""
         try:
             if create and not path.exists():
@@ -68,7 +170,7 @@ class AuditKey:
             "prior": _flat(entry.prior), "answer": _json(entry.answer), "versions": _flat(entry.versions),
             "context": _json({**entry.context, **people} or None),
         }  # fmt: skip
-        return AuditRecord(**said, previous=previous, hash=self.chain_hash(previous, hashed_part(said)))
+        return AuditRecord(**said, previous=previous, hash=self.chain_hash(previous, _hashed(said)))
 
     def made(self, record: AuditRecord) -> bool:
         """Is the record as this key chained it?"""
@@ -78,22 +180,74 @@ class AuditKey:
             return False
 
 
-def _json(value: Any) -> str | None:
-    return None if value is None else canonical(value)
-
-
-def _flat(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else _spelled(tuple(value.items()))
-
-
-@lru_cache(maxsize=256)
-def _spelled(items: tuple[tuple[str, Any], ...]) -> str:
-    """Priors and versions are the same from answer to answer."""
-    return canonical(dict(items))
-
-
 def _mac(key: bytes, content: bytes) -> bytes:
     return hmac.digest(key, content, "sha256")
+
+
+# --------------------------------------------------------------------------- checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    records: int  # how many records the log had; also the sequence number of the newest
+    head: str
+    at: str
+
+
+class CheckpointFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def note(self, head_after: Callable[[Checkpoint | None], Checkpoint]) -> None:
+        """Append the head that `head_after` gives for the last line, on the disk before this returns.
+
+        A lock on the file keeps the lines in order where several services write it.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "rb+", 0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                tail = file.read()
+                last = next(filter(None, map(_parsed, reversed(tail.split(b"\n")))), None)
+                made = head_after(last)
+                if last is None or made.records > last.records:
+                    torn = b"\n" if tail and not tail.endswith(b"\n") else b""  # by a crash: left as it is
+                    file.write(torn + json.dumps(asdict(made)).encode("ascii") + b"\n")
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise self._failed("written", error) from None
+
+    def read(self) -> Iterator[Checkpoint]:
+        """Every checkpoint that is there when this is called, in order; half a line is passed over."""
+        try:
+            file = self.path.open("rb") if self.path.exists() else io.BytesIO()
+        except OSError as error:
+            raise self._failed("read", error) from None
+        end = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return _checkpoints(file, end)
+
+    def _failed(self, how: str, error: OSError) -> AuditUnavailable:
+        return AuditUnavailable(f"the checkpoint file {self.path} cannot be {how}: {error.strerror}")
+
+
+def _checkpoints(file: BinaryIO, end: int) -> Iterator[Checkpoint]:
+    with file:
+        while file.tell() < end:
+            if found := _parsed(file.readline(_TAIL)):
+                yield found
+
+
+def _parsed(line: bytes) -> Checkpoint | None:
+    try:
+        row = json.loads(line)
+        return Checkpoint(int(row["records"]), str(row["head"]), str(row["at"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+# --------------------------------------------------------------------------- the walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 The database serialises appending, not this process, so several services may write one log.
 """
 
+import os
+import sqlite3
 import threading
 import time
 import uuid
@@ -13,25 +15,137 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput
-from simdx.service.audit.chain import AuditKey, Verdict, verify
-from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS, AuditUnavailable, Checkpoint, CheckpointFile
-from simdx.service.audit.database import SCHEMA, Database
-from simdx.service.audit.record import COLUMNS, GENESIS, AuditRecord, Entry, now
+from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.service.audit import chain
+from simdx.service.audit.chain import COLUMNS, GENESIS, AuditKey, AuditRecord, AuditUnavailable, Entry
 
+CHECKPOINT_SECONDS = 1.0  # the longest a record waits for its checkpoint: what a crash may take unseen
 REFUSAL_SECONDS = 60.0  # between two records of callers that were turned away
 ADDRESSES = 16  # counted one by one in that time; the rest are counted together
+# One row an event, each hashed over the one before it. JSON columns are the exact text that was hashed, so
+# they are TEXT and not a JSON type that would re-spell them.
+SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS records (
+      seq BIGINT PRIMARY KEY, id TEXT NOT NULL UNIQUE, at TEXT NOT NULL, kind TEXT NOT NULL,
+      caller TEXT NOT NULL, panel TEXT NOT NULL, about TEXT, text_hash TEXT, prior TEXT, answer TEXT,
+      versions TEXT, context TEXT, previous TEXT NOT NULL, hash TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS chain_head (
+      one INTEGER PRIMARY KEY CHECK (one = 1), seq BIGINT NOT NULL, hash TEXT NOT NULL, key_id TEXT)""",
+)
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM records"
 _ROW = f"({', '.join('?' * len(COLUMNS))})"
+
+
+class Database:
+    """Statements have `?` for a value, and no literal question mark or percent sign."""
+
+    def __init__(self, url: str, must_exist: bool = False) -> None:
+        """`sqlite:///FILE` or `postgresql://…`."""
+        self._url = url
+        self._file: Path | None = None
+        self.failures: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)  # a page of no text
+        self.place = "in PostgreSQL"  # for messages; not the URL, which may hold a password
+        if url.startswith("sqlite:///"):
+            self._file = Path(url.removeprefix("sqlite:///"))
+            self.place = str(self._file)
+            _check_file(self._file, must_exist)
+        elif url.startswith(("postgresql://", "postgres://")):
+            try:
+                import psycopg
+            except ImportError:
+                raise MissingExtra("an audit log in PostgreSQL", "service") from None
+            self.failures = (psycopg.Error,)
+        else:
+            raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")
+
+    def connect(self) -> Any:
+        if self._file is None:
+            import psycopg
+
+            limit = "-c statement_timeout=30000"
+            return psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=limit)
+        connection = sqlite3.connect(self._file, timeout=10, isolation_level=None, check_same_thread=False)
+        for set_to in ("journal_mode = WAL", "synchronous = FULL"):
+            connection.execute(f"PRAGMA {set_to}")
+        return connection
+
+    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
+        if self._file is not None:
+            return connection.execute(sql, values)
+        return connection.execute(sql.replace("?", "%s"), values or None)
+
+    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
+        """The rows, some at a time, inside a transaction."""
+        with closing(connection.cursor() if self._file else connection.cursor(name="records")) as cursor:
+            cursor.execute(sql)
+            yield from cursor
+
+    @contextmanager
+    def reading(self, connection: Any) -> Iterator[None]:
+        """Reads within it see one state, whatever others write meanwhile."""
+        self.execute(connection, "BEGIN" if self._file else "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        try:
+            yield
+        finally:
+            connection.rollback()
+
+    @contextmanager
+    def writing(self, connection: Any) -> Iterator[None]:
+        """One writer at a time, of all services; it commits at the end or leaves nothing behind."""
+        for lock in ("BEGIN IMMEDIATE",) if self._file else ("BEGIN", "SELECT pg_advisory_xact_lock(7349)"):
+            self.execute(connection, lock)
+        try:
+            yield
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+    def damage(self, connection: Any) -> str | None:
+        """What SQLite finds wrong with its file; a server looks after its own."""
+        if self._file and self.execute(connection, "PRAGMA integrity_check(1)").fetchone() != ("ok",):
+            return "the database file is damaged"
+        return None
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turns the database's own errors into AuditUnavailable; their text may quote values: dropped."""
+        try:
+            yield
+        except self.failures as error:
+            kind = type(error).__name__
+            raise AuditUnavailable(f"the audit log {self.place} cannot be used now ({kind})") from None
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """A connection for a while, guarded."""
+        with self.guarded(), closing(self.connect()) as connection:
+            yield connection
+
+
+def _check_file(path: Path, must_exist: bool) -> None:
+    """Refuse what SQLite would take for a new database, or make an empty one for the owner only."""
+    if must_exist and not path.is_file():
+        raise BadInput(f"no audit log at {path}: give --url, the one the service was run with")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "rb") as file:
+            start = file.read(100)
+    except OSError as error:
+        raise BadInput(f"the audit log {path} cannot be opened: {error.strerror}") from None
+    if not start and must_exist:
+        raise BadInput(f"the audit log {path} is empty: restore it from a copy")
+    if start and (len(start) < 100 or not start.startswith(b"SQLite format 3\0")):
+        raise RunFailed(f"the audit log {path} is damaged or cut off: restore it from a copy")
 
 
 class AuditStore:
     def __init__(
         self, url: str, key: AuditKey, *, checkpoints: Path | None = None, must_exist: bool = False
     ) -> None:
-        """`sqlite:///FILE` or `postgresql://…`; a new log gets its tables, and its head is `checkpoints`'."""
+        """A new log gets its tables; its head is noted in the file `checkpoints`."""
         self._db, self._key = Database(url, must_exist), key
-        self._file = None if checkpoints is None else CheckpointFile(checkpoints)
+        self._file = None if checkpoints is None else chain.CheckpointFile(checkpoints)
         self._lock = threading.Lock()  # held by the one who writes
         self._connection: Any = None
         self._since: float | None = None  # when the oldest record without a checkpoint was written
@@ -56,11 +170,10 @@ class AuditStore:
         """
         if not entries:
             return []
-        if self._overdue():
-            self.checkpoint()
+        self.checkpoint(if_overdue=True)
         with self._writing() as connection, self._db.writing(connection):
             seq, previous = self._head(connection)
-            at, records = now(), list[AuditRecord]()
+            at, records = chain.now(), list[AuditRecord]()
             for number, entry in enumerate(entries, seq + 1):
                 records.append(self._key.chained(entry, number, at, previous))
                 previous = records[-1].hash
@@ -74,32 +187,27 @@ class AuditStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
-        """This store's own connection, for one writer at a time."""
+        """This store's own connection, for one writer at a time; a broken one is not used again."""
         with self._db.guarded(), self._lock:
-            if self._connection is None:
-                self._connection = self._db.connect()
+            self._connection = self._connection or self._db.connect()
             try:
                 yield self._connection
             except Exception:
-                # A broken connection is not used again; the next writer opens a new one.
                 self._connection.close()
                 self._connection = None
                 raise
 
-    def _overdue(self) -> bool:
-        return self._since is not None and time.monotonic() - self._since >= CHECKPOINT_SECONDS
-
-    def checkpoint(self) -> None:
+    def checkpoint(self, if_overdue: bool = False) -> None:
         """Note the head; refuse a log that does not have the record its last checkpoint saw."""
         since = self._since
+        if if_overdue and (since is None or time.monotonic() - since < CHECKPOINT_SECONDS):
+            return
         if self._file is not None:
             self._file.note(self._head_after)
         if since == self._since:  # else a record was written meanwhile
             self._since = None
 
-    resume = checkpoint  # what a service does first when it starts
-
-    def _head_after(self, last: Checkpoint | None) -> Checkpoint:
+    def _head_after(self, last: chain.Checkpoint | None) -> chain.Checkpoint:
         if last is not None and last.records:
             found = self._read("SELECT hash FROM records WHERE seq = ?", [last.records])
             if not found or found[0][0] != last.head:
@@ -108,7 +216,7 @@ class AuditStore:
                     f"checkpoint of {last.at} saw: records were cut off, an older copy was put back, or it "
                     "is another log; see 'simdx audit verify'"
                 )
-        return Checkpoint(*self.head(), now())
+        return chain.Checkpoint(*self.head(), chain.now())
 
     def note_refusal(self, address: str, reason: str) -> None:
         """Count a caller that was turned away; `tend` records the counts. It touches no disk."""
@@ -157,8 +265,11 @@ class AuditStore:
     def records(self) -> Generator[AuditRecord]:
         """Every record in order, streamed."""
         with self._db.opened() as connection, self._db.reading(connection):
-            for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
-                yield AuditRecord(*row)
+            yield from self._walk(connection)
+
+    def _walk(self, connection: Any) -> Generator[AuditRecord]:
+        with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
+            yield from (AuditRecord(*row) for row in rows)
 
     def head(self) -> tuple[int, str]:
         with self._db.opened() as connection:
@@ -170,25 +281,24 @@ class AuditStore:
             raise AuditUnavailable(f"the audit log {self._db.place} is damaged: it has no head")
         return row[0], str(row[1])
 
-    def verify(self, *, files: Sequence[Path] = (), noted: str | None = None) -> Verdict:
+    def verify(self, *, files: Sequence[Path] = (), noted: str | None = None) -> chain.Verdict:
         """Walk the whole chain, past the checkpoints of this store's file and of the others given.
 
         The files are opened before the log: while others write, it is never behind them.
         """
         own = [] if self._file is None else [self._file.path]
-        opened = [CheckpointFile(path).read() for path in dict.fromkeys([*own, *files])]
+        opened = [chain.CheckpointFile(path).read() for path in dict.fromkeys([*own, *files])]
         with self._db.opened() as connection, self._db.reading(connection):
             head = self._head(connection)
-            with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
-                found = verify((AuditRecord(*row) for row in rows), self._key, head, opened, noted)
+            with closing(self._walk(connection)) as records:
+                found = chain.verify(records, self._key, head, opened, noted)
             damage = self._db.damage(connection) if found.ok else None
             return replace(found, ok=False, problem=damage) if damage else found
 
     def ready(self) -> None:
         """Raises AuditUnavailable when the database does not answer or the head cannot be noted."""
         self.head()
-        if self._overdue():
-            self.checkpoint()
+        self.checkpoint(if_overdue=True)
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._db.opened() as connection:
