@@ -216,8 +216,14 @@ class Desk(TunedThresholds):
         shares = world.shares(compared)
         chances = table.out_of_class[:, None] * shares
         urgent, margin = world.rivals(compared, lead)
+        said: dict[int, list[str]] = {}
+        if found.unexplained is not None:
+            asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
+            said = {i: split_sentences(observations.texts[i]) for i in asked.tolist()}
+        of = [*said]
+        over = dict(zip(of, world.excess([*said.values()], lead[of], shares[of]), strict=True)) if of else {}
         out = []
-        for i, text in enumerate(observations.texts):
+        for i in range(len(observations.texts)):
 
             def near(c: int, chance: Float = chances[i]) -> NearCondition:
                 one = world.conditions[c]
@@ -231,11 +237,8 @@ class Desk(TunedThresholds):
                 one = near(int(urgent[i]))
                 rival = one.condition, one.probability
                 order = order if urgent[i] in order else [*order, int(urgent[i])]
-            marked: tuple[str, ...] = ()
-            if found.unexplained is not None and table.out_of_class[i] < table.of_labels[i, lead[i]]:
-                sentences = split_sentences(text)
-                over = zip(sentences, world.excess(sentences, int(lead[i]), shares[i]).tolist(), strict=True)
-                marked = tuple(sentence for sentence, by in over if by > found.unexplained)
+            told = zip(said[i], over[i].tolist(), strict=True) if i in said else ()
+            marked = tuple(sentence for sentence, by in told if by > (found.unexplained or 0))
             out.append(Beyond(OutsideAnswer(nearest=tuple(near(c) for c in order)), marked, rival))
         return out
 

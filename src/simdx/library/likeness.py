@@ -74,10 +74,10 @@ class Likeness:
         place = {word: i for i, word in enumerate(vocabulary)}
         return cls(arrays["means"].astype(float), place, ends, group, arrays["value"].astype(float))
 
-    def scores(self, directions: Float, said: Sequence[set[str]]) -> Float:
-        """(N, groups) of texts."""
-        found = DIRECTION * (directions @ self.means.T)
+    def scores(self, directions: Float | None, said: Sequence[set[str]]) -> Float:
+        """(N, groups) of texts; without directions, of their words alone."""
         place, n_groups = self.place, len(self.means)
+        shape = len(said), n_groups
         known = [[place[word] for word in words if word in place] for words in said]
         words = np.array([i for row in known for i in row], dtype=np.int64)
         first, length = self.ends[words], np.diff(self.ends)[words]
@@ -85,8 +85,8 @@ class Likeness:
         before = np.cumsum(length) - length
         entry = np.arange(int(length.sum())) + np.repeat(first - before, length)
         at = text * n_groups + self.group[entry]
-        added = np.bincount(at, self.value[entry], minlength=found.size)
-        return found + added.reshape(found.shape)
+        added = np.bincount(at, self.value[entry], minlength=shape[0] * n_groups).reshape(shape)
+        return added if directions is None else DIRECTION * (directions @ self.means.T) + added
 
 
 def unit(vectors: Float) -> Float:

@@ -102,16 +102,18 @@ class World:
         score = np.where(urgent, compared.conditions, -np.inf)
         return score.argmax(axis=1), score.max(axis=1) - compared.labels[np.arange(len(label)), label]
 
-    def excess(self, sentences: Sequence[str], label: int, shares: Float) -> Float:
-        """(n,) by how much the words of each sentence speak for the text's likeliest conditions (by their
-        shares, (C,)) rather than for the label: log-likelihood ratios."""
+    def excess(self, sentences: Sequence[Sequence[str]], label: Int, shares: Float) -> list[Float]:
+        """Of each text's sentences, by how much their words speak for the text's likeliest conditions (by its
+        shares, (N, C)) rather than for its label (N,): log-likelihood ratios."""
         from simdx import library
 
-        said = library.words(sentences)  # alone: a sentence has little direction
-        nowhere = np.zeros((len(said), self.own.means.shape[1]))
-        rivals = np.argsort(-shares)[:SHORTLIST]
-        best = self.library.scores(nowhere, said)[:, rivals].max(axis=1)
-        return best - self.own.scores(nowhere, said)[:, label]
+        lengths = [*map(len, sentences)]
+        of = np.repeat(np.arange(len(sentences)), lengths)
+        said = library.words([one for some in sentences for one in some])  # alone: it has little direction
+        rivals = np.argsort(-shares, axis=1)[of, :SHORTLIST]
+        best = np.take_along_axis(self.library.scores(None, said), rivals, axis=1).max(axis=1)
+        over = best - self.own.scores(None, said)[np.arange(len(of)), label[of]]
+        return np.split(over, np.cumsum(lengths)[:-1])
 
 
 def _seen(data: PanelData, texts: Sequence[str], vectors: Float) -> tuple[Float, list[set[str]]]:
@@ -176,10 +178,9 @@ def most_excess(world: World) -> float | None:
     found: list[float] = []
     bank = world.data.bank
     for one in held_out(world):
-        shares = one.world.shares(one.compared)
-        for row, share in zip(one.rows.tolist(), shares, strict=True):
-            sentences = split_sentences(bank.texts[row])
-            found.append(float(one.world.excess(sentences, int(bank.label_index[row]), share).max()))
+        sentences = [split_sentences(bank.texts[row]) for row in one.rows.tolist()]
+        over = one.world.excess(sentences, bank.label_index[one.rows], one.world.shares(one.compared))
+        found += [float(by.max()) for by in over]
     return round(float(np.quantile(found, 1 - MARKED)), 4) if found else None
 
 
