@@ -47,7 +47,7 @@ FORWARDING = frozenset(
      "fastly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for",
      "x-original-host", "x-proxyuser-ip", "x-appengine-user-ip", "x-azure-clientip")
 )  # fmt: skip
-# For the ids of requests, which are no secrets: each call of os.urandom would let the engine's thread go first.
+# For ids of requests, which are no secrets: each call of os.urandom would let the engine go first.
 _IDS = Random(os.urandom(32))
 # A string of JSON, skipped whole, or a character that begins another value.
 _VALUE = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?|[,\[{]')
