@@ -85,7 +85,8 @@ class Likeness:
         before = np.cumsum(length) - length
         entry = np.arange(int(length.sum())) + np.repeat(first - before, length)
         at = text * n_groups + self.group[entry]
-        added = np.bincount(at, self.value[entry], minlength=shape[0] * n_groups).reshape(shape)
+        counted = np.bincount(at, self.value[entry], minlength=shape[0] * n_groups)
+        added = np.asarray(counted, dtype=float).reshape(shape)
         return added if directions is None else DIRECTION * (directions @ self.means.T) + added
 
 
