@@ -16,7 +16,10 @@ from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/model-card.md", "docs/intended-use.md", "docs/method/calibration.md")
+PAGES = (
+    "README.md", "docs/model-card.md", "docs/intended-use.md", "docs/method/calibration.md",
+    "docs/service.md",
+)  # fmt: skip
 PLACE = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- /figures -->)", re.S)
 
 # What a panel's texts are, in words; the order is that of the tables.
@@ -130,6 +133,19 @@ def timings() -> str:
     return fill(said, 118)
 
 
+def rates() -> str:
+    """What the service answers: one process, then two replicas."""
+    one = json.loads((ROOT / "benchmarks/results/service.json").read_text(encoding="utf-8"))
+    said = (
+        f"`{one['command']}`, {one['cores']} cores shared with the load generator, {one['clients']} clients, "
+        f"{one['seconds']:.0f} s ([record](../benchmarks/results/service.json)): {one['rps']:.0f} requests a "
+        f"second, median {one['p50_ms']:.0f} ms, p99 {one['p99_ms']:.0f} ms, {one['errors'] or 'no'} errors."
+    )
+    if two := one.get("two_replicas"):
+        said += f" Two replicas: {two['rps']:.0f}."
+    return fill(said, 118)
+
+
 def aurocs() -> str:
     """How well none of these is ranked on the packaged panels."""
     found = [row["outside"]["auroc"]["value"] for row in panels() if row["panel"] in PACKAGED]
@@ -164,7 +180,7 @@ def calibration() -> str:
 
 MADE: dict[str, Callable[[], str]] = {
     "transfer": transfer, "packaged": packaged, "worst": worst, "claims": claims, "timings": timings,
-    "aurocs": aurocs, "calibration": calibration,
+    "rates": rates, "aurocs": aurocs, "calibration": calibration,
 }  # fmt: skip
 
 
