@@ -119,7 +119,7 @@ class TextSpan(Part):
 
     start: int
     end: int
-    assertion: Literal["negated", "possible", "hypothetical", "past", "family"]
+    assertion: Literal["negated", "possible", "hypothetical", "past", "family", "normal"]
 
 
 class DecisionAnswer(Part):
@@ -181,7 +181,7 @@ class Provenance(Part):
     bank: str
     fit: str | None = None  # hash of all that was fitted to the bank; null where a fit is not kept
     embedder: str
-    reading: str = "plain"  # how denied findings counted: plain, light, cut or denied
+    reading: str = "plain"  # how denied findings counted (`simdx.reading.as_read`)
     prior: dict[str, float]
     alpha0: float
     kernel: Literal["soft", "hard"] | None  # null for a method that has none
@@ -223,7 +223,7 @@ class Answer(Part):
     sentences: tuple[SentenceEffect, ...] | None = None
     outside: OutsideAnswer | None = None  # null: no library stands against the panel
     unexplained: tuple[str, ...] = ()  # sentences that the library explains better than the leading label
-    spans: tuple[TextSpan, ...] = ()  # what was read as denied, past, possible or of somebody else
+    spans: tuple[TextSpan, ...] = ()  # what was read as denied, normal, past, possible or of somebody else
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
     provenance: Provenance

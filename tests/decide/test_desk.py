@@ -35,6 +35,11 @@ def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
     assert answer["provenance"]["policy"] == "thresholds from simulated text"
 
 
+def test_a_german_text_goes_to_review(oral: Classifier) -> None:
+    found = oral.infer("Der Patient klagt über eine Schwellung der Unterlippe, die kommt und geht.").decision
+    assert (found.action, found.reasons[0][:34]) == ("review", "the text does not read as English,")
+
+
 def test_explanations_can_be_left_out(oral: Classifier) -> None:
     plain = oral.infer(CASE, explain=False)
     assert (plain.sentences, plain.flip, plain.missing_finding) == (None, None, None)

@@ -40,6 +40,13 @@ def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
     return replace(Facts(left, 0.5, typicality=0.5, text="a plain case"), **more)
 
 
+def test_a_text_in_another_language_is_never_accepted(toy_panel: Panel) -> None:
+    assert decide(toy_panel, facts((1.0, 0.0, 0.0), out_of_class=None)).action == "accept"
+    found = decide(toy_panel, facts((1.0, 0.0, 0.0), out_of_class=None, foreign=True))
+    assert found.action == "review"
+    assert found.reason == "the text does not read as English, the language of the simulated texts"
+
+
 @pytest.mark.parametrize(
     ("p", "outside", "said"),
     [

@@ -6,7 +6,7 @@ import pytest
 from simdx import Classifier
 from simdx.errors import BadInput
 from simdx.methods.reading_choice import choose_reading
-from simdx.reading import CUT, DENIED, LIGHT, PLAIN, as_read, masked, not_counted
+from simdx.reading import CUT, DENIED, FOUND, HEAVY, LIGHT, PLAIN, as_read, masked, not_counted
 from simdx.types import Bank
 
 FINDINGS = ("pleural effusion", "pneumothorax", "rib fracture", "lung nodule")
@@ -43,6 +43,23 @@ def test_ways_of_reading(way: str, said: str, denied: str) -> None:
     assert (found[0].strip(), found[1]) == (said, denied)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Heart size is within normal limits. A nodule.", ". A nodule."),
+        ("Cardiomegaly. Lungs clear. Normal mediastinal contours.", "Cardiomegaly. . ."),
+        ("Scoliosis. Heart, mediastinum, and hila are normal in size and contour.", "Scoliosis. ."),
+        ("A granuloma at the base, heart size normal.", "A granuloma at the base, ."),
+        ("Pain that went back to normal.", "Pain that went back to normal."),
+        ("Not normal. A clear discharge.", "Not normal. A clear discharge."),
+        ("I want a normal life.", "I want a normal life."),
+    ],
+)
+def test_what_is_called_normal_is_no_finding(text: str, found: str) -> None:
+    assert " ".join(as_read(text, FOUND)[0].split()) == found
+    assert as_read(text, LIGHT)[0] == text
+
+
 def test_a_text_of_denials_alone_is_left_as_it_is() -> None:
     assert as_read("No fever.", CUT) == ("No fever.", "")
 
@@ -64,8 +81,15 @@ def test_denied_words_are_words_of_their_own() -> None:
 
 
 def test_a_bank_that_denies_what_other_labels_have_is_cut() -> None:
-    assert choose_reading(bank(deny=True)) in (CUT, DENIED)
-    assert choose_reading(bank(deny=False)) == LIGHT
+    assert choose_reading(bank(deny=True)) in (FOUND, DENIED)
+
+
+def test_a_bank_that_denies_nothing_reads_denials_of_cases() -> None:
+    assert choose_reading(bank(deny=False)) == HEAVY
+    film = "Heart size is normal. The lungs are clear. There is a nodule on the left. No effusion."
+    assert as_read(film, HEAVY)[0] == as_read(film, FOUND)[0]
+    note = "A cough for three weeks, worse at night, with thick green sputum in the mornings and no fever."
+    assert as_read(note, HEAVY)[0] == note
 
 
 def test_a_way_that_does_not_exist_is_refused() -> None:

@@ -84,6 +84,12 @@ def test_denied(text: str, denied: list[str]) -> None:
     assert said(text, "negated") == denied
 
 
+def test_what_is_normal_is_told() -> None:
+    text = "Heart size is normal. No effusion; lungs clear. Normal hila."
+    assert said(text, "normal") == ["Heart size is normal", "lungs clear", "Normal hila"]
+    assert said(text, "negated") == ["effusion"]
+
+
 def test_a_relative_who_reports_has_nothing() -> None:
     assert said("Mother reports that he has a cough.", "family") == []
     assert said("Mother has asthma and he has a cough.", "family") == ["asthma"]
@@ -118,11 +124,12 @@ def test_split_reads_a_checklist_as_statements() -> None:
         "family history of no x and y " * 20_000,
         "PMH: no x\nand y " * 20_000,
         "if " * 200_000,
+        "no a. heart is normal in size and shape, " * 20_000,
     ],
 )
 def test_time_grows_with_the_length_of_a_hostile_text(text: str) -> None:
     start = time.process_time()
-    read(text)
+    _ = read(text).spans
     assert time.process_time() - start < 30  # quadratic time would take hours
 
 

@@ -112,7 +112,10 @@ class MethodOptions(PanelDataOptions):
     ] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
     reading: Annotated[
-        str | None, Option(help="plain | light | cut | denied: how denied findings count; the bank chooses.")
+        str | None,
+        Option(
+            help="plain | light | cut | denied | found | heavy: how denied findings count; the bank chooses."
+        ),
     ] = None
     closed: Annotated[bool, Option("--closed", help="The labels alone, without none of these.")] = False
     seed: Seed = 0

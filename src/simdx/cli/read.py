@@ -21,6 +21,7 @@ _STYLES = {
     "hypothetical": "bright_black",
     "past": "bright_black",
     "family": "bright_black",
+    "normal": "bright_black",
 }
 
 
@@ -30,9 +31,9 @@ def read(
     file: Annotated[Path | None, Option(help="Read the text from a UTF-8 file.")] = None,
     json: options.AsJson = False,
 ) -> None:
-    """Which findings of a text are present, negated, possible, hypothetical, past or another person's.
+    """What in a text is present, negated, possible, hypothetical, past, another person's or normal.
 
-    Denied findings are struck through; those of the past, of others and of conditions are grey.
+    Denied findings are struck through; what is past, another's, conditional or normal is grey.
     """
     from simdx.reading import is_english
     from simdx.reading import read as read_text
@@ -59,5 +60,6 @@ def _show(reading: Reading) -> None:
     console.print(shown)
     for span in reading.spans:
         if span.assertion != "present":
-            because = span.trigger or f"section {span.section}"
-            console.print(Text(f"  {span.assertion:<12}  {span.text}  ({because})"))
+            because = f"section {span.section}" if not span.trigger and span.section else span.trigger
+            why = f"  ({because})" if because and span.assertion != "normal" else ""
+            console.print(Text(f"  {span.assertion:<12}  {span.text}{why}"))

@@ -50,6 +50,7 @@ class Facts:
     unexplained: tuple[str, ...] = ()  # sentences that another condition explains better than the answer
     rival: tuple[str, float] | None = None  # an emergency that is no label and comes near, its probability
     text: str = ""
+    foreign: bool = False  # it does not read as the language of the bank
 
 
 def decide(
@@ -90,6 +91,8 @@ def excluded(prior: Float) -> Mask:
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     limit = policy.thresholds
     rules = (*panel.review_rules, *(rule.to_rule() for rule in policy.review_rules))
+    if facts.foreign:
+        yield "the text does not read as English, the language of the simulated texts"
     for rule in matching(rules, facts.text):
         yield rule.reason or f"the text matches the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):

@@ -45,7 +45,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.reading import split_sentences
+from simdx.reading import is_english, split_sentences
 from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
@@ -74,10 +74,17 @@ class Beyond(NamedTuple):
 
 CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
 LIKELY = 0.01  # and its least probability
+ENOUGH = 50  # texts that tell a bank's language
 NEAREST = 3  # conditions that none of these may be, which are named
 
 
 class Desk(TunedThresholds):
+    @cached_property
+    def _english(self) -> bool:
+        """Is most of the bank in English? Of other languages nothing can be said."""
+        some = self._data.bank.texts[:ENOUGH]
+        return 2 * sum(is_english(text) for text in some) > len(some)
+
     @property
     def _cheap(self) -> bool:
         return self._fitted.speed != "slow" and not self._fitted.remote
@@ -191,6 +198,7 @@ class Desk(TunedThresholds):
                 unexplained=beyond[i].unexplained,
                 rival=beyond[i].rival,
                 text=text,
+                foreign=self._english and not is_english(text),
             )
             out.append(
                 DecisionParts(

@@ -10,6 +10,8 @@ from simdx.reading.language import is_english
 from simdx.reading.text import (
     CUT,
     DENIED,
+    FOUND,
+    HEAVY,
     LIGHT,
     PLAIN,
     WAYS,
@@ -29,6 +31,8 @@ from simdx.reading.text import (
 __all__ = [
     "CUT",
     "DENIED",
+    "FOUND",
+    "HEAVY",
     "LIGHT",
     "PLAIN",
     "WAYS",

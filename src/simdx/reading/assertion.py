@@ -25,6 +25,7 @@ from simdx.reading.events import (
     TRIGGERS,
     WITH,
     Event,
+    denies,
     events_of,
     sentences,
     small,
@@ -72,8 +73,11 @@ _ONSET = re.compile(
 _OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
 
 
-def marks_of(text: str) -> tuple[list[Mark], list[tuple[int, str]]]:
-    """Every stretch that is not plainly present, in order and apart; and where each section begins."""
+def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tuple[int, str]]]:
+    """Every stretch that is not plainly present, in order and apart; and where each section begins.
+
+    `denied_alone`: of sentences that may deny something, which takes less time.
+    """
     low = small(text)
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
@@ -96,7 +100,7 @@ def marks_of(text: str) -> tuple[list[Mark], list[tuple[int, str]]]:
             sections.append((since, section))
             continue
         sentence = low[start:end]
-        if not meant and not tells(sentence):
+        if not meant and not (tells(sentence) and (not denied_alone or denies(sentence))):
             continue
         name, colon, _ = sentence.partition(":")
         if colon and name.count(" ") < 4:
@@ -289,6 +293,8 @@ _TRIGGER = len(ASSERTIONS)  # stronger than any of them
 
 def _without_overlaps(marks: list[Mark]) -> list[Mark]:
     """Where marks meet, the stronger assertion holds, in the order of `triggers.py`; triggers have none."""
+    if len(marks) < 2:
+        return marks
     marks.sort()
     if all(one.end <= other.start for one, other in pairwise(marks)):
         return marks

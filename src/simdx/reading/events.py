@@ -56,6 +56,14 @@ _TELLING = frozenset(
     if any(rule.what in TRIGGERS for rule in rules) and word not in EVERYDAY
     for form in (word, f"{word}'s", f"{word}.")
 ) | frozenset(KEYS)
+# Without one of these it denies nothing.
+_DENYING = frozenset(
+    form
+    for word, rules in RULES.items()
+    for rule in rules
+    if rule.assertion == NEGATED
+    for form in ([word, f"{word}."] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest])
+) | {"n", "nil", "nowhere"}
 _YEAR = re.compile(r"in (?:19|20)\d\d")
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
 _compiled: dict[str, Callable[..., re.Match[str] | None]] = {}  # filled when a first word is first met
@@ -95,13 +103,27 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
 def tells(sentence: str) -> bool:
     """True if a sentence may contain anything but present findings."""
     return (
-        not _TELLING.isdisjoint(sentence.replace(",", " ").split())
+        not _TELLING.isdisjoint(_bare(sentence).split())
         or ":" in sentence
-        or "(" in sentence
+        or "(-" in sentence
         or "?" in sentence
         or " -" in sentence
         or (" in " in sentence and _YEAR.search(sentence) is not None)
     )
+
+
+def denies(sentence: str) -> bool:
+    """True if a sentence that tells something may deny it, or begin a section."""
+    return (
+        not _DENYING.isdisjoint(_bare(sentence).replace(" '", " ").split())
+        or ":" in sentence
+        or "(-" in sentence
+        or " -" in sentence
+    )
+
+
+def _bare(sentence: str) -> str:
+    return sentence.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
 
 
 def events_of(low: str, start: int, end: int) -> list[Event]:

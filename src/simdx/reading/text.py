@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
-from simdx.reading.events import small
-from simdx.reading.triggers import ASSERTIONS, EVERYDAY, KEYS, NEGATED, POSSIBLE, PRESENT, RULES
+from simdx.reading.normal import normal_in
+from simdx.reading.triggers import ASSERTIONS, NEGATED, POSSIBLE, PRESENT
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,20 @@ class Span:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text, what in it is not plainly present, and where its sections begin."""
+    """A text, what in it is not plainly present, where its sections begin, and what is called normal."""
 
     text: str
     marks: tuple[Mark, ...]
     sections: tuple[tuple[int, str], ...]
+    normal: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The whole text without its triggers, in order."""
         out: list[Span] = []
-        cuts = {(mark.trigger_start, mark.trigger_end): None for mark in self.marks}
-        parts = [*cuts.items(), *((mark[:2], mark) for mark in self.marks)]
+        parts: list[tuple[tuple[int, int], Mark | str | None]] = [(mark[:2], mark) for mark in self.marks]
+        parts += dict.fromkeys(((mark.trigger_start, mark.trigger_end), None) for mark in self.marks)
+        parts += [(place, NORMAL) for place in _beside(self.normal, [place for place, _ in parts], self.text)]
         at = 0
         for (start, end), mark in sorted(parts, key=lambda part: part[0]):
             self._add(out, at, start, None)
@@ -49,7 +52,7 @@ class Reading:
         self._add(out, at, len(self.text), None)
         return tuple(out)
 
-    def _add(self, out: list[Span], start: int, end: int, mark: Mark | None) -> None:
+    def _add(self, out: list[Span], start: int, end: int, mark: Mark | str | None) -> None:
         said = self.text[start:end]
         if not any(map(str.isalnum, said)):
             return
@@ -57,8 +60,10 @@ class Reading:
         said = said.strip(_EDGES)
         place = bisect(self.sections, start, key=itemgetter(0))
         section = self.sections[place - 1][1] if place else None
-        meant = ASSERTIONS[mark.assertion] if mark else ASSERTIONS[PRESENT]
-        trigger = self.text[mark.trigger_start : mark.trigger_end] if mark else ""
+        if isinstance(mark, Mark):
+            meant, trigger = ASSERTIONS[mark.assertion], self.text[mark.trigger_start : mark.trigger_end]
+        else:
+            meant, trigger = mark or ASSERTIONS[PRESENT], ""
         out.append(Span(start, start + len(said), said, meant, section, trigger))
 
     def assertion(self, start: int, end: int) -> str:
@@ -67,13 +72,24 @@ class Reading:
         return ASSERTIONS[max(over, default=PRESENT)]
 
 
+NORMAL = "normal"
 _EDGES = " \t\r\n.,;:"
+
+
+def _beside(
+    places: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]], text: str
+) -> list[tuple[int, int]]:
+    """The places that meet none of the others."""
+    taken = bytearray(len(text))
+    for start, end in others:
+        taken[start:end] = bytes([1]) * (end - start)
+    return [(start, end) for start, end in places if not any(taken[start:end])]
 
 
 def read(text: str) -> Reading:
     """How each part of a text is meant."""
     marks, sections = marks_of(text)
-    return Reading(text, tuple(marks), tuple(sections))
+    return Reading(text, tuple(marks), tuple(sections), tuple(normal_in(text)))
 
 
 class Split(NamedTuple):
@@ -135,16 +151,10 @@ def _stated(pair: re.Match[str], denied: list[str]) -> str:
 
 # --------------------------------------------------------------------------- as methods read
 
-PLAIN, LIGHT, CUT, DENIED = "plain", "light", "cut", "denied"
-WAYS = (PLAIN, LIGHT, CUT, DENIED)
-HEAVY = 0.15  # share of denied words from which `light` cuts them
-# A text without any of these denies nothing; looking for them is much faster than reading.
-_NEGATED_RULES = [(word, r) for word, rules in RULES.items() for r in rules if r.assertion == NEGATED]
-_DENYING = {word for word, _ in _NEGATED_RULES if word not in EVERYDAY} | {
-    key for word, r in _NEGATED_RULES if word in EVERYDAY for key in KEYS if key in r.rest
-}
-_DENYING |= {"(-)", "-ve"}
-_WORDS = re.compile(r"\(-\)|-ve|[a-z'/]+")
+PLAIN, LIGHT, CUT, DENIED, FOUND, HEAVY = "plain", "light", "cut", "denied", "found", "heavy"
+WAYS = (PLAIN, LIGHT, CUT, DENIED, FOUND, HEAVY)  # in this order: compiled panels keep the number
+LEAST_DENIED = 0.15  # share of denied words from which `light` cuts them
+LEAST_NOT_FOUND = 0.25  # share of words that `found` leaves out from which `heavy` does
 
 
 def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
@@ -152,40 +162,55 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
 
     plain   everything counts as said; questions of a checklist are statements, and those answered with no
             are left out
-    light   as plain; a text of which HEAVY or more is denied is cut
+    light   as plain; a text of which LEAST_DENIED or more is denied is cut
     cut     denied findings are left out
     denied  denied findings are words of their own (`masked`)
+    found   denied findings, and what is called normal, are left out
+    heavy   as plain; a text of which `found` leaves LEAST_NOT_FOUND or more out is read so
     """
     said = text
     denied: list[str] = []
     if is_checklist(text):
         said = _PAIR.sub(lambda pair: _stated(pair, denied), text)
-        if way == PLAIN:
-            return said, ""
-    elif way == PLAIN or _DENYING.isdisjoint(_WORDS.findall(small(text))):
-        return text, ""
-    kept: list[str] = []
-    at = 0
-    for start, end, assertion, trigger_start, trigger_end in marks_of(said)[0]:
+    if way == PLAIN:
+        return said, ""
+    cuts = []
+    for start, end, assertion, trigger_start, trigger_end in marks_of(said, denied_alone=True)[0]:
         if assertion == NEGATED:
-            first, last = min(start, trigger_start), max(end, trigger_end)
-            kept.append(said[at : max(at, first)])
+            cuts.append((min(start, trigger_start), max(end, trigger_end)))
             denied.append(said[start:end])
-            at = max(at, last)
-    rest = " ".join([*kept, said[at:]])
+    if way in (FOUND, HEAVY) and (normal := normal_in(said)):
+        cuts = sorted([*cuts, *normal])
+    if said == text and not cuts:
+        return text, ""
+    rest = _without(said, cuts)
     if not any(map(str.isalpha, rest)):
         return text, ""  # nothing is left to go by
-    if way == LIGHT:
-        few = len(" ".join(denied).split()) < HEAVY * len(said.split())
-        return (said if few else rest), ""
+    words = len(said.split())
+    if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * words:
+        return said, ""
+    if way == HEAVY and words - len(rest.split()) < LEAST_NOT_FOUND * words:
+        return said, ""
     return rest, ". ".join(denied) if way == DENIED else ""
 
 
+def _without(text: str, cuts: list[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    at = 0
+    for start, end in cuts:
+        kept.append(text[at : max(at, start)])
+        at = max(at, end)
+    return " ".join([*kept, text[at:]])
+
+
 def not_counted(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
-    """Start, end and assertion of what is not plainly present, where denied findings of the text are cut."""
+    """Start, end and assertion of what is not plainly present, where something of the text is left out."""
     if way == PLAIN or as_read(text, way)[0] == text:
         return ()
-    return tuple((mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0])
+    marks = [(mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0]]
+    normal = normal_in(text) if way in (FOUND, HEAVY) else []
+    marks += [(*place, NORMAL) for place in _beside(normal, (mark[:2] for mark in marks), text)]
+    return tuple(sorted(marks))
 
 
 _END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=\S)|\n+")

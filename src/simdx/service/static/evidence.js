@@ -5,8 +5,8 @@ import { leadingLabel } from "./answers.js";
 import { $, el } from "./dom.js";
 import { asserted, inUnits, segments } from "./match.js";
 
-const TAGS = { negated: "s", possible: "span", hypothetical: "span", past: "span", family: "span" };
-const SAID = { negated: "denied", possible: "possible", hypothetical: "hypothetical", past: "in the past", family: "of another person" };
+const TAGS = { negated: "s", possible: "span", hypothetical: "span", past: "span", family: "span", normal: "span" };
+const SAID = { negated: "denied", possible: "possible", hypothetical: "hypothetical", past: "in the past", family: "of another person", normal: "normal" };
 
 export function showEvidence(text, answer, allPairs) {
   const label = leadingLabel(answer), unexplained = new Set(answer.unexplained ?? []);

@@ -1,0 +1,83 @@
+"""Stretches of a text that call something normal: "Heart size is within normal limits", "Lungs clear".
+
+What is normal is no finding. A film report says of each organ that it is normal, and "the heart is normal in
+size" must not count for an enlarged heart.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIDE = r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits)"
+_NORMAL = re.compile(
+    r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
+    rf"(?:\s+bilaterally|\s+in\s+(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?",
+    re.IGNORECASE,
+)
+# Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
+    r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*\s+$",
+    re.IGNORECASE,
+)
+_NO_VERB = re.compile(r"(?:\s(?:grossly|otherwise))?\s$", re.IGNORECASE)
+_UNLIKE = re.compile(r"\b(?:of|to|than|not|as|no|from|near)\s+$", re.IGNORECASE)
+# Or it leads: "Normal heart size and contour".
+_LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$", re.IGNORECASE)
+_LED = re.compile(
+    r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except)\b)",
+    re.IGNORECASE,
+)
+_STOP = re.compile(r"\s*(?:[.;)\n]|,|$)")
+_STOP_OR_AND = re.compile(
+    r"\s*(?:[.,;:)\n]|$|(?:and|but|with|without|for|except|although|however)\b)", re.IGNORECASE
+)
+_BOUNDARY = re.compile(
+    r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE
+)
+_BACK = 60  # characters in which a verb is looked for, and
+_SUBJECT = 160  # what it is said of
+_MOST_WORDS = 10
+_LISTED_WORDS = 3  # in each part of a list: "heart, mediastinum, and hila are normal"
+
+
+def normal_in(text: str) -> list[tuple[int, int]]:
+    """Start and end of each stretch that calls something normal, in order and apart."""
+    out: list[tuple[int, int]] = []
+    done = 0
+    for found in _NORMAL.finditer(text):
+        at, end = found.span()
+        if at < done:
+            continue
+        before = text[max(done, at - _BACK) : at]
+        if (led := _LED.match(text, end)) and text[at].lower() in "nu" and _LEADS.search(before):
+            start, end = at, led.end()
+        elif (verb := _VERB.search(before)) and _STOP_OR_AND.match(text, end):
+            start = _subject(text, done, at - len(before) + verb.start())
+        elif (gap := _NO_VERB.search(before)) and not _UNLIKE.search(before) and _STOP.match(text, end):
+            start = _subject(text, done, at - len(before) + gap.start())
+        else:
+            continue
+        if start >= 0:
+            out.append((start, end))
+            done = end
+    return out
+
+
+def _subject(text: str, since: int, until: int) -> int:
+    """Where what is called normal begins; -1 where nothing or too much stands there."""
+    since = max(since, until - _SUBJECT)
+    bounds = [since, *(bound.end() for bound in _BOUNDARY.finditer(text, since, until))]
+    start = bounds.pop()
+    words = text[start:until].split()
+    if not 0 < len(words) <= _MOST_WORDS:
+        return -1
+    listed = "and" in words
+    while (
+        listed
+        and bounds
+        and text[start - 1] == ","
+        and len(text[bounds[-1] : start].split()) <= _LISTED_WORDS
+    ):
+        start = bounds.pop()
+    return start
