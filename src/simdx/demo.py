@@ -51,7 +51,7 @@ CASES = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--html", type=Path, default=Path("out/demo.html"))
-    parser.add_argument("--fresh", type=int, default=FRESH_PER_LABEL, help="fresh descriptions per label")
+    parser.add_argument("--fresh", type=int, default=FRESH_PER_LABEL, help="fresh texts per label")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     started = time.perf_counter()
@@ -59,8 +59,7 @@ def main() -> None:
     classifier = Classifier(PANEL)
     panel = classifier.panel
     console.print(
-        f"\n[bold]{panel.title}[/]: {len(classifier.bank.texts)} simulated descriptions, "
-        f"embedder {panel.embedder}\n"
+        f"\n[bold]{panel.title}[/]: {len(classifier.bank.texts)} simulated texts, embedder {panel.embedder}\n"
     )
     answers = classifier.infer([text for _, text in CASES])
     sections = []
@@ -82,7 +81,7 @@ def main() -> None:
 
 def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, console: Console) -> str:
     """Let the embedded model describe each label anew, in a bank of its own, and classify what it wrote."""
-    console.print(f"[bold]Fresh descriptions by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
+    console.print(f"[bold]Fresh texts by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
     with tempfile.TemporaryDirectory() as scratch:
         # One after another: they share the beginning of their prompts, which is then read once.
         simulator = get_simulator("smollm2", slots=1)
@@ -108,7 +107,7 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
     summary = f"{hits} of {len(written)} land on the label they were written for."
     console.print(f"  [bold]{summary}[/]")
     return (
-        "<h2>Fresh descriptions by the embedded model</h2>"
+        "<h2>Fresh texts by the embedded model</h2>"
         f"<p>SmolLM2-135M wrote these just now. {summary}</p>"
         + table(("written for", "classified as", "text"), rows)
     )

@@ -116,7 +116,7 @@ def weaknesses(bank: Bank, made: Mapping[str, Any], found: Calibration | None) -
     said = []
     answers, measured = made.get("answers"), found is not None and found.basis == "measured"
     if (made.get("settings") or {}).get("voice") == "short":
-        said.append("a very small model wrote it, and answers over such a bank are wrong far more often")
+        said.append("a very small model wrote it, and answers from such a bank are wrong far more often")
     share = (len(bank.texts) + len(bank.background)) / answers if answers else 1.0
     if share < LEAST_USABLE:
         said.append(f"only {share:.0%} of the texts could be used")

@@ -136,7 +136,7 @@ def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
         (("--top-p", "0"), "top"),
         (("--voice", "loud"), "voice"),
         (("--per-label", "0"), "per"),
-        (("--per-label", "100001"), "100001 descriptions per label are too many: ask for at most 100,000"),
+        (("--per-label", "100001"), "100001 texts per label are too many: ask for at most 100,000"),
         (("--background", "100001"), "of the background are too many"),
         (("--seed", "-1"), "--seed"),
     ],

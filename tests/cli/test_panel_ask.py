@@ -62,7 +62,7 @@ def labels_of(panel: Path) -> list[dict[str, str]]:
 def test_keys_label_undo_skip_stop_and_go_on(panel: Path, texts: Path, private_home: Path) -> None:
     code, seen = at_the_keys(panel, texts, "=1u=sx=q")  # a wrong key, undone; one skipped; no key at all
     assert code == 0, seen
-    for said in ("undone", "skipped", "no such key", f"3 texts are labelled, and it takes {FEWEST_CASES}"):
+    for said in ("undone", "skipped", "no such key", f"3 texts are labelled; {FEWEST_CASES} are needed"):
         assert said in seen
     kept = labels_of(panel)
     assert len(kept) == 3

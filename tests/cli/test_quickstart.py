@@ -167,7 +167,7 @@ def test_a_chat_model_is_the_second_way(cli: Cli, tmp_path: Path, private_home: 
     typed("1", "nowhere.txt", REPLIES / "table.md", "")
     ran = cli("quickstart", *labels, "--out", out, "--no-serve", "--register", "patient")
     assert ran.code == 0, ran.err
-    assert "weak, answers over its bank are often wrong; about" in ran.err  # said of the embedded model
+    assert "weak: answers from its bank are often wrong; about" in ran.err  # said of the embedded model
     assert "there is no file 'nowhere.txt'" in ran.err
     assert "there is no bank yet" in ran.err.splitlines()[-1]  # nothing of the fourth label so far
     assert (out / "ask.txt").read_text().count("snow blindness ache") >= 3
@@ -201,7 +201,7 @@ def test_the_embedded_model_is_the_last_way_and_called_weak(
         55,
     )
     assert ran.code == 0, ran.err
-    assert "weak, answers over its bank are often wrong; about 9 to 14 minutes" in ran.err
+    assert "weak: answers from its bank are often wrong; about 9 to 14 minutes" in ran.err
     (bank,) = [x for x in cli("panel", "status", out, "--json").json["links"] if x["name"] == "bank"]
     assert bank["state"] == "weak"  # 55 texts a label are no merit here
     assert "a very small model wrote it" in bank["says"]
@@ -213,7 +213,7 @@ def test_a_new_panel_is_told_the_three_ways(cli: Cli, tmp_path: Path) -> None:
     said = cli("panel", "new", path, "--label", "migraine", "--label", "odd ache").out
     assert "the library does not know 'odd ache' (nearest by meaning: " in said
     ways = [
-        said.index(word) for word in ("labels of the library", "any chat model", "the embedded model (weak")
+        said.index(word) for word in ("labels that the library", "any chat model", "the embedded model (weak")
     ]
     assert ways == sorted(ways)
     known = tmp_path / "known.yaml"

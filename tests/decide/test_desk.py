@@ -74,7 +74,7 @@ def test_cross_fitting_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank
     classifier = Classifier(toy_panel, bank)
     policy = classifier.desk.tuned()
     (note,) = classifier.infer("unique3").provenance.notes
-    assert "30 descriptions are too few" in note
+    assert "and there are 30" in note
     rows, answers = cross_fitted(classifier.data, classifier.settings)
     right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() < 0.7  # chance is a third

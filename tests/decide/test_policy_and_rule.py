@@ -82,7 +82,7 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
         (
             {"posterior": np.array([0.09, 0.01, 0.0]), "out_of_class": 0.9},
             "review",
-            "no label has over 9 % ('apple'); none of these has 90 %",
+            "no label has over 9 %; none of these has 90 %",
         ),
         (
             {"posterior": np.array([0.76, 0.02, 0.12])},
@@ -289,7 +289,7 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     small, enough = tuned(LEAST_HELD_OUT - 1), tuned(LEAST_HELD_OUT)
     assert small.thresholds == Thresholds()
     assert (small.origin.source, small.origin.n) == ("round figures", LEAST_HELD_OUT - 1)
-    assert "99 descriptions are too few to tune thresholds (100 are needed)" in next(policy_words(small))
+    assert "tuning needs 100 held-out texts of the bank, and there are 99" in next(policy_words(small))
     assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
     assert not any("always" in line for line in policy_words(small))  # one wrong of 99 is chance
     assert decide(toy_panel, facts(entropy_bits=0.03), small).action == "accept"
@@ -302,7 +302,7 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     for bits in (0.0, 0.03):  # not even a certain answer passes, and no limit of 0.00 bits is spoken of
         held = decide(toy_panel, facts(entropy_bits=bits), doubtful)
         assert held.action == "test"
-        assert "too many confident answers to the bank's own 99 descriptions were wrong" in held.reason
+        assert "too many confident answers to the bank's own 99 texts were wrong" in held.reason
         assert "entropy" not in held.reason
     assert enough.origin.source == "simulated text"
     assert enough.thresholds.entropy_bits == pytest.approx(held_out(100).entropy_bits.max(), abs=1e-4)

@@ -63,4 +63,4 @@ def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:
     assert np.allclose(p.sum(axis=1), 1)
     assert np.isfinite(p).all()
     answer = classifier.infer("red fruit")  # no text can be held out, so there is nothing to tune on
-    assert any("3 descriptions are too few" in note for note in answer.provenance.notes)
+    assert any("and there are 3" in note for note in answer.provenance.notes)

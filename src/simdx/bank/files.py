@@ -89,7 +89,7 @@ def library_bank(source: PanelSource) -> Bank:
     if unknown := [repr(name) for name, texts in found.items() if len(texts) < FEWEST_OF_LIBRARY]:
         raise BadInput(
             f"panel '{panel.name}' has no bank, and the library does not know {', '.join(unknown)}: "
-            "any chat model can write one: 'simdx bank ask --panel FILE' prints what to paste"
+            "give --bank, or have any chat model write one ('simdx bank ask --panel FILE')"
         )
     rows = [(name, text) for name, texts in found.items() for text in texts]
     background = background_texts(source.background, panel) if source.background else ()

@@ -49,10 +49,10 @@ class BuildSettings:
 
     def __post_init__(self) -> None:
         if self.per_label < 1 or self.background < 0:
-            raise BadInput("a bank needs at least one description per label")
+            raise BadInput("a bank needs at least one text per label")
         for what, number in (("per label", self.per_label), ("of the background", self.background)):
             if number > MOST_TEXTS:
-                raise BadInput(f"{number} descriptions {what} are too many: ask for at most {MOST_TEXTS:,}")
+                raise BadInput(f"{number} texts {what} are too many: ask for at most {MOST_TEXTS:,}")
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1:
             raise BadInput("the temperature lies in [0, 2] and top-p in (0, 1]")
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -146,7 +146,7 @@ def weak_model_words(panel: Panel, per_label: int) -> str:
     """What to expect of a bank by the embedded model, said before it starts."""
     texts = len(panel.names) * (per_label + 4) + max(20, per_label * len(panel.names) // 5)
     low, high = (max(1, round(texts * seconds / 60)) for seconds in SECONDS_A_TEXT)
-    return f"weak, answers over its bank are often wrong; about {low} to {high} minutes on two cores"
+    return f"weak: answers from its bank are often wrong; about {low} to {high} minutes on two cores"
 
 
 def larger_than(simulator: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simdx.bank.chat import Gathered
     from simdx.types import Panel
 
-app = Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
+app = Typer(help="Banks: the simulated texts of each label.", no_args_is_help=True)
 app.command()(bank_build.build)
 app.command()(bank_build.conditions)
 
@@ -305,7 +305,7 @@ def merge(
     say(
         json,
         {key: manifest[key] for key in SHOWN},
-        f"{out}: {sum(manifest['labels'].values())} descriptions, hash {manifest['hash']}",
+        f"{out}: {sum(manifest['labels'].values())} texts, hash {manifest['hash']}",
     )
 
 
@@ -330,7 +330,7 @@ def _report(
         shown |= {"background": others, **(state or {})}
         print_json(shown if stats is None else {**shown, "stats": stats})
         return
-    write_line(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
+    write_line(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} texts")
     for label, n in manifest["labels"].items():
         write_line(f"  {n:6}  {label}")
     write_line(f"  {'?' if others is None else others:>6}  (background)")

@@ -25,7 +25,7 @@ LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told
 class BuildOptions:
     """What a bank shall hold, and when to stop."""
 
-    per_label: Annotated[int, Option(min=1, help="Usable descriptions wanted per label.")]
+    per_label: Annotated[int, Option(min=1, help="Usable texts wanted per label.")]
     out: Annotated[Path, Option(help="The bank folder; an interrupted build there goes on.")]
     background: Annotated[int | None, Option(min=0, help="Texts of none of the labels.")] = None
     conditions: Annotated[Path | None, Option(help="What --background describes, one a line.")] = None

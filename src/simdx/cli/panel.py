@@ -279,8 +279,8 @@ def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json:
     say(
         json,
         {**told, "calibration": None},
-        f"{len(found)} texts are labelled, and it takes {FEWEST_CASES}: the calibration stays as it is",
-        "the same command goes on with the next text",
+        f"{len(found)} texts are labelled; {FEWEST_CASES} are needed. The calibration is unchanged",
+        "run the same command to go on with the next text",
     )
     return None
 

@@ -29,7 +29,7 @@ def quickstart(
     simulator: Annotated[
         str | None, Option(help="Let this model write the bank: NAME, FILE.gguf or openai:MODEL@URL.")
     ] = None,
-    per_label: Annotated[int, Option(min=SAMPLE, help="Descriptions wanted per label.")] = 40,
+    per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
     text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,

@@ -125,12 +125,12 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield (
             f"{most} leads with only {percent(p[top])}, against {percent(p[second])} for {other}"
             if outside <= p[top]
-            else f"no label has over {percent(p[top])} ({most}); none of these has {percent(outside)}"
+            else f"no label has over {percent(p[top])}; none of these has {percent(outside)}"
         ).replace("has over under 1 %", "reaches 1 %")
     if policy.origin.refuted:
         yield (
             f"auto-accept is off: too many confident answers to the bank's own {policy.origin.n} "
-            "descriptions were wrong"
+            "texts were wrong"
         )
     elif _exceeds(facts.entropy_bits, limit.entropy_bits):
         yield (

@@ -232,7 +232,7 @@ def too_few(policy: Policy) -> str | None:
     origin = policy.origin
     if origin.source != "round figures" or not origin.made_for:
         return None
-    few = f"the bank's {origin.n} descriptions are too few to tune thresholds ({LEAST_HELD_OUT} are needed)"
+    few = f"tuning needs {LEAST_HELD_OUT} held-out texts of the bank, and there are {origin.n}"
     return few if origin.refuted else f"{few}, so 'accept' guarantees no error rate"
 
 
@@ -269,7 +269,7 @@ def _thresholds(policy: Policy) -> Iterator[str]:
     if t.confident is not None:
         yield f"  test    if the leading label has less than {t.confident:g}"
     if policy.origin.refuted:
-        yield "  test    always: too many confident answers to the bank's own descriptions were wrong"
+        yield "  test    always: too many confident answers to the bank's own texts were wrong"
     elif t.entropy_bits is not None:
         yield f"  test    if entropy exceeds {t.entropy_bits:g} bits{known('entropy_bits')}"
     if t.aleatoric_bits is not None:

@@ -201,7 +201,7 @@ def scaffold(
         # What a field means is said once, at the first label.
         lines += [line for line in of_label if k == 0 or not line.startswith("    #")]
     lines += [
-        "# What a good set of descriptions should vary, beside the built-in facets; one of the same",
+        "# What a good set of texts should vary, beside the built-in facets; one of the same",
         "# name replaces its namesake",
         "# facets:",
         "#   site: [hand, foot]" if medical else "#   channel: [letter, telephone]",

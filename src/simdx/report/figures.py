@@ -62,9 +62,7 @@ def set_notes(found: Mapping[str, Any]) -> list[str]:
         share = f"{least['coverage']:.3f} of {least['n']}"
         notes.append(f"least covered by {_SETS[kind]} sets: {least['label']} ({share})")
         if always := found[kind]["labels_always_inside"]:
-            notes.append(
-                f"labels in every {_SETS[kind]} set, most often for want of calibration cases: {always}"
-            )
+            notes.append(f"labels in every {_SETS[kind]} set, mostly for too few calibration cases: {always}")
     if found["at_prior"]:
         absent = found["at_prior"]["labels_without_cases"]
         without = f", {absent} of which have no cases" if absent else ""

@@ -27,8 +27,11 @@ def print_evaluation(result: Evaluation) -> None:
     headline = [(name, *figures.figure(record, name)) for name in HEADLINE]
     rows = [*headline, *figures.accuracy_rows(record["accuracy_at"])]
     _print_table(console, ("metric", "value", "95 % interval"), rows)
+    interval = record["ci"].get("ece")
+    if interval and not interval[0] <= record["ece"] <= interval[1]:
+        console.print("ece: the interval leaves out what chance alone adds to the value")
     if record["n"] < FEW:
-        console.print(f"[bold]{record['n']} cases are few[/]: the intervals are wide")
+        console.print(f"[bold]{record['n']} cases are few[/]: more cases may show quite other figures")
     decisions = record["decisions"].items()
     parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
     console.print(f"decisions: {', '.join(parts)}")
