@@ -30,8 +30,7 @@ from simdx.methods import Settings
 from simdx.panels import load_source
 from simdx.panels.load import PACKAGED
 from simdx.scale.classify import classify_parquet
-from simdx.scale.job import Job
-from simdx.scale.workers import in_this_process
+from simdx.scale.workers import Job, in_this_process
 
 
 def seconds(call: Callable[[], Any]) -> float:

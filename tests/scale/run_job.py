@@ -6,8 +6,7 @@ from simdx.abc.prior import Prior
 from simdx.methods import Settings
 from simdx.scale.classify import classify_parquet
 from simdx.scale.cluster import OnRay, connected
-from simdx.scale.job import Job
-from simdx.scale.workers import InProcesses
+from simdx.scale.workers import InProcesses, Job
 from tests.builders import toy_bank, toy_panel
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
 from simdx.scale.blocks import RowColumns, cut, folder_at, write_whole
 from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
-from simdx.scale.job import Job
-from simdx.scale.workers import InProcesses, in_this_process
+from simdx.scale.workers import InProcesses, Job, in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, pa, parquet, wait_for_parts, write_file
 

@@ -18,8 +18,7 @@ import pytest
 
 from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
 from simdx.scale.cluster import OnRay, connected
-from simdx.scale.job import Job
-from simdx.scale.workers import in_this_process
+from simdx.scale.workers import Job, in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, wait_for_parts, write_file
 

@@ -44,8 +44,7 @@ def classify(
     from simdx.panels import load_panel
     from simdx.scale.blocks import RowColumns
     from simdx.scale.classify import classify_parquet
-    from simdx.scale.job import Job
-    from simdx.scale.workers import InProcesses, in_this_process
+    from simdx.scale.workers import InProcesses, Job, in_this_process
 
     settings = Settings.named_alike(chosen, network=network)
     job = Job.make(

@@ -8,9 +8,7 @@ for bit for any number of workers.
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,6 @@ from simdx.disk import make_folder
 from simdx.errors import BadInput, MissingExtra
 
 ID, TEXT = "id", "text"  # the names a block's columns have whatever the input calls them
-MOST_BLOCKS = 16  # in a task: each task reads its row group anew
 
 
 def folder_at(url: str) -> Any:
@@ -116,36 +113,35 @@ def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[RowSpan
     return spans, digest.hexdigest()
 
 
-def tasks(spans: Iterable[RowSpan], workers: int) -> list[tuple[RowSpan, ...]]:
-    """Blocks of one row group each, few enough that every worker has some and progress is never far."""
-    made: list[tuple[RowSpan, ...]] = []
-    for _, found in groupby(spans, lambda span: (span.path, span.row_group)):
-        group = tuple(found)
-        size = max(1, min(MOST_BLOCKS, len(group) // (4 * workers)))
-        made += [group[i : i + size] for i in range(0, len(group), size)]
-    return made
+class Reader:
+    """Blocks of the input, one at a time; the row group read last is kept for the blocks that follow."""
 
+    def __init__(self, source: str, columns: RowColumns) -> None:
+        self._source, self._columns = source, columns
+        self._held: tuple[tuple[str, int], Any] | None = None
 
-def read(source: str, task: tuple[RowSpan, ...], columns: RowColumns) -> Iterator[Block]:
-    """The blocks of a task; those that cannot be read carry a problem."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    def __call__(self, span: RowSpan) -> Block:
+        """A block that cannot be read carries a problem."""
+        import pyarrow as pa
 
-    asked = [c for c in (columns.text, columns.id) if c is not None]
-    try:
-        with folder_at(source).open(task[0].path) as file:
-            group = parquet.ParquetFile(file).read_row_group(
-                task[0].row_group, columns=asked, use_threads=False
-            )
-    except Exception as error:
-        # Damaged bytes or a store that is out of reach: these blocks wait for another run.
-        yield from (Block(s.name, problem=f"could not be read ({type(error).__name__})") for s in task)
-        return
-    for span in task:
-        table = group.slice(span.start, span.rows)
-        if columns.id is None:
+        try:
+            rows = self._row_group(span.path, span.row_group).slice(span.start, span.rows)
+        except Exception as error:
+            # Damaged bytes or a store that is out of reach: the block waits for another run.
+            return Block(span.name, problem=f"could not be read ({type(error).__name__})")
+        if self._columns.id is None:
             prefix = span.name.removeprefix("part-").rpartition("-")[0]
             ids = pa.array([f"{prefix}:{span.start + i}" for i in range(span.rows)])
         else:
-            ids = table.column(columns.id)
-        yield Block(span.name, pa.table({ID: ids, TEXT: table.column(columns.text)}))
+            ids = rows.column(self._columns.id)
+        return Block(span.name, pa.table({ID: ids, TEXT: rows.column(self._columns.text)}))
+
+    def _row_group(self, path: str, number: int) -> Any:
+        from pyarrow import parquet
+
+        if self._held is None or self._held[0] != (path, number):
+            asked = [c for c in (self._columns.text, self._columns.id) if c is not None]
+            with folder_at(self._source).open(path) as file:
+                group = parquet.ParquetFile(file).read_row_group(number, columns=asked, use_threads=False)
+            self._held = (path, number), group
+        return self._held[1]

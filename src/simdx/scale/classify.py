@@ -16,8 +16,7 @@ from typing import Any
 
 from simdx.errors import BadInput, RunFailed
 from simdx.scale.blocks import RowColumns, RowSpan, cut, folder_at, write_whole
-from simdx.scale.job import Job, digest
-from simdx.scale.workers import BlockWorker, Report
+from simdx.scale.workers import BlockWorker, Job, Report, digest
 
 JOB_FILE, DONE_FILE = "_job.json", "_done.json"
 NAMED_FAILURES = 20

@@ -17,7 +17,7 @@ from typing import Any
 from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.scale.blocks import Block, RowSpan, tasks
+from simdx.scale.blocks import Block, RowSpan
 from simdx.scale.workers import BlockWorker, Report
 
 
@@ -87,13 +87,9 @@ class OnRay:
         context.enable_progress_bars = context.print_on_execution_start = False
         context.enable_auto_log_stats = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        work = tasks(spans, self.engines)
-        shared = {
-            "fn_constructor_args": (ray.put(worker), ray.put(work)),
-            "batch_size": 1,
-            "num_cpus": self.cpus,
-        }
-        data: Any = ray.data.from_items([{"task": i} for i in range(len(work))])
+        made = (ray.put(worker), ray.put(spans))
+        shared: dict[str, Any] = {"fn_constructor_args": made, "batch_size": 1, "num_cpus": self.cpus}
+        data: Any = ray.data.from_items([{"span": i} for i in range(len(spans))])
         for stage, count, gpus in (
             (_Embed, self.embedders, self.embedder_gpus),
             (_Answer, self.engines, self.engine_gpus),
@@ -110,18 +106,18 @@ class OnRay:
 
 
 class _Stage:
-    def __init__(self, worker: Any, work: Any) -> None:
+    def __init__(self, worker: Any, spans: Any) -> None:
         import ray
 
         self._worker: BlockWorker = ray.get(worker)
-        self._work: list[tuple[RowSpan, ...]] = ray.get(work)
+        self._spans: list[RowSpan] = ray.get(spans)
 
 
 class _Embed(_Stage):
-    def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, list[Any]]]:
-        for block in self._worker.embedded(self._work[int(batch["task"][0])]):
-            table = b"" if block.table is None else _to_bytes(block.table)
-            yield {"name": [block.name], "table": [table], "problem": [block.problem]}
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        block = self._worker.embedded(self._spans[int(batch["span"][0])])
+        table = b"" if block.table is None else _to_bytes(block.table)
+        return {"name": [block.name], "table": [table], "problem": [block.problem]}
 
 
 class _Answer(_Stage):

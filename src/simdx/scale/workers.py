@@ -1,4 +1,8 @@
-"""What a worker does with a block (embed, answer, write), and worker processes on this machine.
+"""What a run computes, what a worker does with a block (embed, answer, write), and worker processes here.
+
+A job is everything that decides an answer and nothing about where it is computed: it travels to every worker
+and holds panel and bank themselves. Its digest is written beside the answers: a later run in the same folder
+goes on only with the same job.
 
 A row that makes a step fail is found by trying the rows one by one; it keeps its place in the output with
 its error, and the rest of the block is answered. Where *every* row fails, the cause is no row: the block
@@ -14,19 +18,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
+from simdx.abc.prior import Prior
+from simdx.bank.files import packaged_bank, read_bank
+from simdx.classifier import Classifier
 from simdx.disk import CannotWrite
 from simdx.embedders import embed_texts, get_embedder
-from simdx.errors import RunFailed, SimdxError
+from simdx.errors import BadInput, RunFailed, SimdxError
 from simdx.methods import Observations
+from simdx.methods.fitted import Settings, recipe_of
 from simdx.methods.panel_data import check_text
-from simdx.scale.blocks import ID, TEXT, Block, RowColumns, RowSpan, folder_at, read, tasks, write_whole
-from simdx.scale.job import Job
+from simdx.panels import load_panel, load_source
+from simdx.panels.load import PACKAGED
+from simdx.scale.blocks import ID, TEXT, Block, Reader, RowColumns, RowSpan, folder_at, write_whole
+from simdx.types import Bank, Panel, content_hash
 
 ERROR, VECTOR = "error", "vector"
 NUMBERS = (
@@ -35,8 +46,55 @@ NUMBERS = (
 )  # fmt: skip
 TRIES = 3  # of the pool, when processes in it are killed
 
-Task = tuple[RowSpan, ...]
 Report = dict[str, Any]  # of a block: "name", "rows" written, "problem" or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A classifier to be, the prior it answers under, and how much of each answer is kept."""
+
+    panel: str | Panel  # a packaged panel by name, any other by value
+    bank: Bank | None
+    settings: Settings
+    embedder: str | None
+    prior: Prior
+    top: int | None = None  # keep the likeliest labels only; None: the whole posterior
+    decide: bool = False  # also alarm, conformal set and action, at several times the cost
+
+    @classmethod
+    def make(cls, panel: str, bank: Path | None, settings: Settings, **more: Any) -> Self:
+        """From the names and paths of this machine; `more` are the other fields, the prior uniform."""
+        found = load_panel(panel)
+        if settings.engine == "live":
+            raise BadInput("a run over many cases works from a bank: use --engine exact or particles")
+        own = read_bank(bank, found) if bank is not None else None
+        if panel not in PACKAGED and own is None:
+            own = packaged_bank(load_source(panel))
+        defaults: dict[str, Any] = {"embedder": None, "prior": Prior.uniform(len(found.names))}
+        return cls(panel if panel in PACKAGED else found, own, settings, **(defaults | more))
+
+    def classifier(self) -> Classifier:
+        """The classifier this job describes, on whichever machine this is."""
+        return Classifier(self.panel, self.bank, embedder=self.embedder, **asdict(self.settings))
+
+    def describe(self, classifier: Classifier) -> dict[str, Any]:
+        """The job in words and hashes; two jobs with equal descriptions give equal answers."""
+        return {
+            "recipe": recipe_of(self.settings.method),
+            "panel": classifier.panel.name,
+            "labels": list(classifier.outcomes),
+            "bank": classifier.bank.identity,
+            "embedder": classifier.embedder.id,
+            "settings": asdict(self.settings),
+            "prior": self.prior.probabilities.tolist(),
+            "alpha0": self.prior.alpha0,
+            "top": self.top,
+            "decide": self.decide,
+        }
+
+
+def digest(description: dict[str, Any]) -> str:
+    return content_hash("scale job", json.dumps(description, sort_keys=True))
 
 
 @dataclass(frozen=True)
@@ -57,15 +115,17 @@ class BlockWorker:
     def _classifier(self) -> Any:
         return self.job.classifier()
 
-    def do(self, task: Task) -> Iterator[Report]:
-        """All steps of all blocks of a task."""
-        for block in self.embedded(task):
-            yield self.written(block)
+    @cached_property
+    def _read(self) -> Reader:
+        return Reader(self.source, self.columns)
 
-    def embedded(self, task: Task) -> Iterator[Block]:
-        """Blocks with their vectors; a row that is not text has an error instead."""
-        for block in read(self.source, task, self.columns):
-            yield _step(self._embed, block)
+    def do(self, span: RowSpan) -> Report:
+        """All steps of a block."""
+        return self.written(self.embedded(span))
+
+    def embedded(self, span: RowSpan) -> Block:
+        """A block with its vectors; a row that is not text has an error instead."""
+        return _step(self._embed, self._read(span))
 
     def written(self, block: Block) -> Report:
         """Answer a block and put the answers in their place."""
@@ -225,17 +285,17 @@ class InProcesses:
     count: int
 
     def __call__(self, worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
-        left = dict(enumerate(tasks(spans, self.count)))
+        left = dict.fromkeys(spans)
         for _ in range(TRIES):
             # Started anew, not forked: threads of libraries that are loaded here would be lost in a fork.
             fresh = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(self.count, fresh, _start, (worker,)) as pool:
-                asked = {pool.submit(_do, task): i for i, task in left.items()}
+                asked = {pool.submit(_do, span): span for span in left}
                 try:
                     for done in as_completed(asked):
-                        reports = done.result()
+                        report = done.result()
                         del left[asked[done]]
-                        yield from reports
+                        yield report
                 except BrokenProcessPool:
                     continue
             return
@@ -247,8 +307,7 @@ class InProcesses:
 
 def in_this_process(worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
     """The executor without other processes."""
-    for task in tasks(spans, 1):
-        yield from worker.do(task)
+    return map(worker.do, spans)
 
 
 _HERE: list[BlockWorker] = []  # the worker of this process
@@ -259,8 +318,8 @@ def _start(worker: BlockWorker) -> None:
     _HERE.append(worker)
 
 
-def _do(task: Task) -> list[Report]:
-    return list(_HERE[0].do(task))
+def _do(span: RowSpan) -> Report:
+    return _HERE[0].do(span)
 
 
 def _follow(parent: int) -> None:
