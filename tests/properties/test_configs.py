@@ -14,7 +14,7 @@ from simdx.decide.policy import check_policy, policy_text, read_policy
 from simdx.errors import BadInput
 from simdx.panels import load_source
 from simdx.panels.rules import matching, pattern_problem
-from simdx.review.scores import read_scores
+from simdx.review.forms import read_scores
 from simdx.types import ReviewRule
 from tests.properties.strategies import accepted, bounded, broken_texts, texts, trees
 

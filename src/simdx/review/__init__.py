@@ -5,6 +5,5 @@ again. Scores are stored beside the data with a hash of the text they were given
 counts as unreviewed.
 """
 
-from simdx.review.forms import SCALES, ReviewSheet, make_review, open_review
-from simdx.review.scores import import_scores, read_scores
+from simdx.review.forms import SCALES, ReviewSheet, import_scores, make_review, open_review, read_scores
 from simdx.review.summary import ReviewSummary, summarise

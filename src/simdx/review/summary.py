@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from simdx.metrics.scores import Value, defined, undefined
-from simdx.review.forms import ACCEPTED, HIGHEST, LOWEST, SCALES, ReviewSheet
-from simdx.review.scores import Score, read_scores
+from simdx.review.forms import ACCEPTED, HIGHEST, LOWEST, SCALES, ReviewSheet, Score, read_scores
 from simdx.types import Float
 
 FEW = "fewer than two reviewers scored the same case"
