@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simdx.egress import is_loopback, open_client, split_name
+from simdx.egress import is_loopback, is_loopback_host, open_client, split_name
 from simdx.errors import BadInput, NotAllowed
 from simdx.models import hub as door
 from tests.loopback import Handler, running
@@ -22,6 +22,12 @@ from tests.loopback import Handler, running
 def test_this_machine(host: str) -> None:
     assert is_loopback(f"http://{host}/v1")
     assert split_name(f"openai:m@http://{host}/v1")[1] == f"http://{host}/v1"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "clinic.example", "localhost.", ""])
+def test_another_machine(host: str) -> None:
+    assert is_loopback_host("::1")  # as a service is bound to it
+    assert not is_loopback_host(host)
 
 
 @pytest.mark.parametrize(

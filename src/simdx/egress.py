@@ -84,9 +84,17 @@ def _host(url: str) -> str | None:
 
 
 def is_loopback(url: str) -> bool:
-    """True if this URL is on this machine. `localhost` is the only host name accepted."""
-    host = (_host(url) or "").strip("[]")
-    return host == "localhost" or _is_loopback_address(host)
+    """True if this URL is on this machine."""
+    return is_loopback_host(_host(url) or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """True if this host, a name or an address, is this machine. `localhost` is the only name accepted."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host.lower() == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def listens(address: str, seconds: float = 5.0) -> bool:
@@ -174,14 +182,6 @@ def _look_at_peer(event: str, info: dict[str, Any]) -> None:
         return
     stream = info["return_value"]
     address = str(stream.get_extra_info("server_addr")[0])
-    if not _is_loopback_address(address):
+    if not is_loopback_host(address):
         stream.close()
         raise Elsewhere(f"the server is on another machine ({address}), not on this one: nothing was sent")
-
-
-def _is_loopback_address(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -5,7 +5,6 @@ the audit log and its checkpoints lie in the platform's data folder. $SIMDX_DATA
 $SIMDX_HOME is set, everything stays inside it.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import platformdirs
 from filelock import FileLock
 
 from simdx.disk import CannotWrite, make_folder
+from simdx.egress import is_loopback_host
 from simdx.errors import BadInput
 from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
@@ -112,7 +112,7 @@ class ServiceConfig:
     def tokens_needed(self) -> bool:
         """A service that others can reach, directly or through a proxy, answers only callers it knows."""
         named = self.allowed_hosts or self.public_url is not None or self.cds_clients
-        return self.require_token or bool(named) or not is_loopback(self.host)
+        return self.require_token or bool(named) or not is_loopback_host(self.host)
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -121,16 +121,9 @@ class ServiceConfig:
         On loopback only loopback names pass: otherwise a web page whose name is re-pointed at this
         machine (DNS rebinding) could read answers through the user's own browser.
         """
-        if is_loopback(self.host):
+        if is_loopback_host(self.host):
             return (*self.allowed_hosts, "localhost", "127.0.0.1", "[::1]", self.host)
         return self.allowed_hosts or ("*",)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def trusted_address(url: str, what: str) -> str:
@@ -141,7 +134,7 @@ def trusted_address(url: str, what: str) -> str:
     except ValueError:
         host, parts = "", urlsplit("")
     plain = url.isascii() and url.isprintable() and not any(c in url for c in " \\#@")
-    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
     if not host or not plain or not safe:
         raise BadInput(f"{what} is an https address (http on this machine only), without a user or '#'")
     return url

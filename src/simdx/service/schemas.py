@@ -166,17 +166,17 @@ class FeedbackBody(Body):
 Display = Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")]
 
 
+def _reference(kind: str) -> Any:
+    return Field(pattern=rf"^{kind}/[A-Za-z0-9.\-]{{1,64}}$", description=f"{kind}/ID, on your own server.")
+
+
 class Subject(Body):
-    reference: Annotated[
-        str, Field(pattern=r"^Patient/[A-Za-z0-9.\-]{1,64}$", description="Patient/ID, on your own server.")
-    ]
+    reference: Annotated[str, _reference("Patient")]
     display: Display = None
 
 
 class Encounter(Body):
-    reference: Annotated[
-        str, Field(pattern=r"^Encounter/[A-Za-z0-9.\-]{1,64}$", description="Encounter/ID, on your server.")
-    ]
+    reference: Annotated[str, _reference("Encounter")]
     display: Display = None
 
 
