@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -184,34 +183,6 @@ PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic gloss
 OUTCOMES = (*PANEL_LABELS, "none of these")
 
 
-def test_a_slider_feels_instant(page: Page, record_property: Any) -> None:
-    """End to end on loopback, from move to new bars. The aim is 50 ms on an idle machine; a test shares its
-    cores with other tests, so it asserts five times that, stretched by how much longer than its own time a
-    busy loop takes, and records the median it saw.
-    """
-    took = []
-    shared = _slowdown()
-    for percent in range(5, 85, 4):
-        moves = page.count()
-        page.set_slider("atrophic glossitis", percent)
-        until(lambda moves=moves: page.count() > moves)
-        until(page.settled)
-        took.append(float(page("result").get_attribute("data-ms")))
-    shared = max(shared, _slowdown())
-    median = sorted(took)[len(took) // 2]
-    record_property("slider_median_ms", median)
-    assert median < 250 * shared
-    assert page.errors() == []
-
-
-def _slowdown() -> float:
-    """Wall time over processor time of a busy loop: 1 on an idle machine."""
-    wall, own = time.perf_counter(), time.process_time()
-    while time.process_time() - own < 0.15:
-        sum(range(1_000))
-    return max(1.0, (time.perf_counter() - wall) / (time.process_time() - own))
-
-
 def test_a_prior_is_set_for_one_case(live: Live, page: Page) -> None:
     page.set_slider("oral mucocele", 90)
     until(page.settled)
@@ -271,11 +242,10 @@ def test_the_keyboard_is_enough(browser: Any, blank: Page, width: int) -> None:
 
     def tab_to(name: str) -> Any:
         for _ in range(60):
-            at = browser.switch_to.active_element
-            reached.append(at.get_attribute("id"))
+            reached.append(browser.execute_script("return document.activeElement.id"))
             if reached[-1] == name:
-                return at
-            at.send_keys(Keys.TAB)
+                return blank(name)
+            webdriver.ActionChains(browser).send_keys(Keys.TAB).perform()
         raise AssertionError(f"{name} was not reached: {reached}")
 
     tab_to("text").send_keys(ULCER)
@@ -410,13 +380,6 @@ def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
     assert (ground() == green) == title.startswith("Accept")  # nothing else is green, whatever is promised
 
 
-def test_what_a_method_draws_around_its_own_answer(blank: Page) -> None:
-    blank("method").find_element(By.CSS_SELECTOR, 'option[value="d-smc"]').click()
-    blank.classify(ULCER)
-    assert "these probabilities" in blank("second-title").text
-    assert blank("simplex").is_displayed()
-
-
 def test_page_and_html_say_the_same_headline(blank: Page, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     for text in (TEXT, ULCER, "A throbbing headache on one side since yesterday."):
         blank.classify(text)
@@ -504,10 +467,12 @@ def test_a_general_panel_speaks_of_no_clinic_and_notes_stand_beside_the_decision
         page = Page(browser, service.url)
         assert not page("examples").is_displayed()
         page.classify("My parcel is a week late.")
-        seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
-        assert "no substitute" in seen
-        assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
         assert "default thresholds are used" in page("decision-notes").text
+        for view in ("batch", "new", "dozen", "audit", "case"):
+            browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
+            seen = browser.find_element(By.TAG_NAME, "body").text.casefold()
+            assert "no substitute" in seen
+            assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient", "disease"))
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="batch"]').click()
         page.answered(_written(tmp_path / "cases.csv", b"text\n" + b"My parcel is a week late.\n" * 20))
         assert page("batch-notes").text.count("default thresholds are used") == 1
