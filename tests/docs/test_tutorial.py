@@ -97,23 +97,10 @@ def _alike(wanted: str, line: str, slack: float) -> bool:
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
-def blocks(slow: bool) -> list[Block]:
+def test_the_tutorial(tmp_path: Path) -> None:
     chosen = [b for b in runnable(TUTORIAL) if not b.remark.startswith("not run: ")]
-    return [b for b in chosen if slow or b.remark != "slow"]
-
-
-def test_what_needs_no_language_model(tmp_path: Path) -> None:
-    chosen = blocks(slow=False)
     assert sum(bool(b.shown) for b in chosen) >= 6, "the tutorial shows hardly any output to compare"
     for block in chosen:
-        run_block(block, tmp_path, "docs/tutorial.md")
-
-
-@pytest.mark.slow
-def test_what_needs_one(tmp_path: Path) -> None:
-    chosen = blocks(slow=True)
-    first = next(i for i, block in enumerate(chosen) if block.remark == "slow")
-    for block in chosen[first - 1 :]:  # the block before the first slow one makes its panel
         run_block(block, tmp_path, "docs/tutorial.md")
 
 
