@@ -10,7 +10,7 @@ import pytest
 from simdx.classifier import Classifier
 from simdx.decide import evidence, tune
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import AcceptEvidence, upper_end
+from simdx.decide.evidence import AcceptEvidence, Tried, most_allowed, upper_end
 from simdx.decide.policy import Policy, Thresholds, check_policy, policy_data, policy_words
 from simdx.decide.tune import cross_fitted
 from simdx.errors import BadInput
@@ -128,7 +128,8 @@ def test_what_a_record_lacks(change: dict[str, object], said: str | None) -> Non
 
 def test_a_record_is_counted_and_survives_the_file(toy_panel: Panel) -> None:
     accepted, wrong = np.arange(30) < 20, np.arange(30) % 10 == 0
-    found = AcceptEvidence.counted(accepted, wrong, np.arange(80) == 3, {"bank": "b"}, "mine")
+    inside, outside = Tried(accepted, None), Tried(np.arange(80) == 3, None)
+    found = AcceptEvidence.counted(inside, wrong, outside, {"bank": "b"}, "mine")
     assert (found.inside, found.accepted, found.wrong, found.outside, found.outside_accepted) == (
         30, 20, 2, 80, 1,
     )  # fmt: skip
@@ -138,6 +139,38 @@ def test_a_record_is_counted_and_survives_the_file(toy_panel: Panel) -> None:
     assert any("likely  is the strongest" in line for line in policy_words(Policy()))
     with pytest.raises(BadInput, match="upper"):
         check_policy({"evidence": {**policy_data(policy)["evidence"], "upper": 7}}, "here")
+
+
+def test_where_too_many_outside_cases_pass_a_limit_is_set_and_counted_on_other_cases() -> None:
+    assert most_allowed(58) == -1
+    assert [most_allowed(n) for n in (59, 200, 786)] == [0, 4, 29]
+    rng = np.random.default_rng(1)
+    inside, outside = Tried(np.ones(300, dtype=bool), rng.beta(1, 40, 300)), rng.beta(4, 4, 400)
+    some = rng.random(400) < 0.2  # outside cases that look like inside ones in everything else
+    found = AcceptEvidence.counted(inside, np.zeros(300, dtype=bool), Tried(some, outside), {}, "mine")
+    assert found.none_limit is not None
+    assert ((outside < found.none_limit) & some).sum() == int(most_allowed(400) * 2 / 3)
+    assert 0 < found.outside_accepted <= most_allowed(400)
+    assert found.accepted == (inside.none < found.none_limit).sum() > 200
+    assert not list(found.shortcomings())
+    few = AcceptEvidence.counted(
+        inside, np.zeros(300, dtype=bool), Tried(some & (outside > 0.9), outside), {}, "mine"
+    )
+    assert few.none_limit is None
+    hopeless = Tried(some, np.zeros(400))  # nothing separates them: the limit lets nothing through
+    none = AcceptEvidence.counted(inside, np.zeros(300, dtype=bool), hopeless, {}, "mine")
+    assert none.accepted == 0
+    assert list(none.shortcomings())
+
+
+def test_an_answer_beyond_the_limit_is_likely(toy_panel: Panel, bank: Bank) -> None:
+    policy = tuned(toy_panel, bank)
+    assert policy.evidence is not None
+    for limit, action in ((1.0, "accept"), (0.0, "likely")):
+        limited = replace(policy, evidence=replace(policy.evidence, none_limit=limit))
+        found = Classifier(toy_panel, bank, policy=limited).infer(CASE, explain=False).decision
+        assert found.action == action
+        assert ("outside cases support accepting below" in found.reason) == (action == "likely")
 
 
 def test_other_limits_are_another_policy_and_rules_of_review_are_not() -> None:

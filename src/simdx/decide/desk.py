@@ -28,7 +28,7 @@ from simdx.answer import (
 )
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence
+from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence, Tried
 from simdx.decide.explain import (
     Clauses,
     Telling,
@@ -117,6 +117,12 @@ class Desk(TunedThresholds):
             said.append("the library is not compared with the text: the panel file needs 'world: true'")
         return tuple(said)
 
+    def _beyond_evidence(self, table: AnswerTable, i: int) -> tuple[str, ...]:
+        if self.missing or self.evidence is None or table.out_of_class is None:
+            return ()  # what the panel lacks is said first
+        why = self.evidence.beyond(float(table.out_of_class[i]))
+        return () if why is None else (why,)
+
     @property
     def _medical(self) -> bool:
         """Does any label stand for a disease? Beside those, a text can be about any other one."""
@@ -192,7 +198,7 @@ class Desk(TunedThresholds):
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
                 refuted=self.refuted,
-                missing=self.missing,
+                missing=(*self.missing, *self._beyond_evidence(table, i)),
                 prior=prior,
                 even=None if even is None else even[i],
                 unexplained=beyond[i].unexplained,
@@ -256,10 +262,11 @@ class Desk(TunedThresholds):
         other.__dict__["alarm"] = self.alarm if policy is self.policy else self.fresh_alarm
         return other
 
-    def accepts(self, observations: Observations, table: AnswerTable) -> Mask:
-        """(N,) answers that pass every limit, whatever is missing of the panel."""
+    def tried(self, observations: Observations, table: AnswerTable) -> Tried:
+        """Which answers pass every check on themselves, whatever is missing of the panel."""
         parts = self.decide(observations, table, explain=False)
-        return np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
+        passed = np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
+        return Tried(passed, table.out_of_class)
 
     def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
         """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
@@ -279,23 +286,23 @@ class Desk(TunedThresholds):
         for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
             held = np.flatnonzero(fold == f)
             other = self.under(tuned(np.flatnonzero(fold != f)))
-            accepted[held] = other.accepts(cases.at(held), answers.at(held))
+            accepted[held] = other.tried(cases.at(held), answers.at(held)).passed
         wrong = answers.posterior.argmax(axis=1) != truth
-        found = self._evidence(policy, accepted, wrong, outside, "labelled cases of the user's own")
+        inside = Tried(accepted, answers.out_of_class)
+        found = self._evidence(policy, inside, wrong, outside, "labelled cases of the user's own")
         return replace(policy, evidence=found)
 
     def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
         """What labelled cases show of accepting under this policy, in which they had no part."""
         answers = self._even_answers(cases)
         wrong = answers.posterior.argmax(axis=1) != truth
-        accepted = self.accepts(cases, answers)
-        return self._evidence(self.policy, accepted, wrong, outside, "packaged record")
+        return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
 
     def _evidence(
-        self, policy: Policy, accepted: Mask, wrong: Mask, outside: Observations, source: str
+        self, policy: Policy, inside: Tried, wrong: Mask, outside: Observations, source: str
     ) -> AcceptEvidence:
-        beyond = self.under(policy).accepts(outside, self._even_answers(outside))
-        return AcceptEvidence.counted(accepted, wrong, beyond, self.evidence_key(policy), source)
+        beyond = self.under(policy).tried(outside, self._even_answers(outside))
+        return AcceptEvidence.counted(inside, wrong, beyond, self.evidence_key(policy), source)
 
     def _even_answers(self, observations: Observations) -> AnswerTable:
         return self._fitted.answer(observations, Prior.uniform(len(self._data.panel.names)))
