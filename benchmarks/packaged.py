@@ -4,8 +4,9 @@
     python benchmarks/packaged.py --data FOLDER            # all of it
     python benchmarks/packaged.py --data FOLDER --evidence # the evidence alone
 
-Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. No case has a part in a number that
-answers depend on; how well calibrated they were on labelled cases is copied from the record of the suite.
+Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. Labelled cases say whether a second
+expert is heard at all, and have no part in any other number that answers depend on. How well calibrated
+answers were on labelled cases is copied from the record of the suite.
 
 Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them as `CASES` names
 them. Where a file or an embedder is missing, the panel goes without evidence and accepts nothing.
@@ -18,17 +19,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simdx import Classifier
 from simdx.bank.files import packaged_bank
 from simdx.datasets import read_cases
+from simdx.datasets.dataset import Dataset
 from simdx.decide import evidence
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
-from simdx.methods.calibration import address_for, rehearse
-from simdx.methods.calibration_record import FILE, file_text
+from simdx.methods.calibration import address_for, log_loss, rehearse
+from simdx.methods.calibration_record import FILE, SECOND_WEIGHT, Calibration, file_text
+from simdx.methods.experts import Pool
 from simdx.panels import PACKAGED, load_source
+from simdx.types import Int
 
 # Each embedder, and the record of the suite that was run with it, where there is one.
 EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": None}
@@ -53,13 +59,38 @@ def checked(record: str | None, name: str) -> dict[str, Any]:
     return {"checked": panels[name]["n"], "checked_ece": error["value"], "checked_interval": interval}
 
 
-def write_calibrations_and_policies() -> None:
+def second_weight(data: PanelData, cases: Dataset) -> float:
+    """The second expert's weight at which the labelled cases have the least log loss: none, or the suite's.
+
+    Each half of the cases is asked as well, and what it says is printed: the choice must not hang on a few.
+    """
+    said = Pool.fit(data).log_likelihoods(data.observe(cases.texts))
+    truth = cases.label_index(data.panel.names)
+
+    def best(rows: Int) -> float:
+        def loss(weight: float) -> float:
+            return min(
+                log_loss(np.exp(said.at(rows).under(Calibration(sharpness=s, weight=weight))), truth[rows])
+                for s in np.geomspace(0.3, 4.0, 30)
+            )
+
+        return min((0.0, SECOND_WEIGHT), key=loss)
+
+    every: Int = np.arange(len(truth))
+    print(f"weight {best(every)}, by halves {best(every[::2])} and {best(every[1::2])}", flush=True)
+    return best(every)
+
+
+def write_calibrations_and_policies(folder: Path) -> None:
     held = {}
     for name in PACKAGED:
         source = load_source(name)
         for embedder, record in EMBEDDERS.items():
             panel_data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
-            found = replace(rehearse(panel_data), **checked(record, name))
+            weight = 0.0
+            if "+" in embedder:
+                weight = second_weight(panel_data, read_cases(folder / CASES[name][0]))
+            found = replace(rehearse(panel_data, weight=weight), **checked(record, name))
             held[address_for(panel_data)] = found
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
     (SOURCE / "methods" / "data" / FILE).write_text(file_text(held), encoding="utf-8")
@@ -107,7 +138,7 @@ def main() -> None:
     parser.add_argument("--embedder", choices=EMBEDDERS, help="evidence with this one alone")
     asked = parser.parse_args()
     if not asked.evidence:
-        write_calibrations_and_policies()
+        write_calibrations_and_policies(asked.data)
     write_evidence(asked.data, [asked.embedder] if asked.embedder else list(EMBEDDERS))
 
 

@@ -158,14 +158,18 @@ def rehearse(
     bandwidth: float | None = None,
     writer: SecondWriter | None = None,
     progress: Progress | None = None,
+    weight: float = record.SECOND_WEIGHT,
 ) -> Calibration:
-    """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
+    """The calibration of a bank by itself; that of other panels where there is too little to leave out.
+
+    `weight`: of the second expert, where there is one.
+    """
     data = thinned(replace(data, real=None))
     if not can_rehearse(data):
         if data.embedded.background is None:
             return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
-    found = calibrate(data.panel.names, *rehearsal(data, bandwidth, writer, progress))
+    found = calibrate(data.panel.names, *rehearsal(data, bandwidth, writer, progress), weight)
     return with_world(data, found)
 
 
@@ -243,7 +247,10 @@ def _accept_from(others: HeldOutScores, found: Calibration) -> float:
 
 
 def calibrate(
-    names: Sequence[str], inside: Sequence[HeldOutScores], beyond: HeldOutScores | None
+    names: Sequence[str],
+    inside: Sequence[HeldOutScores],
+    beyond: HeldOutScores | None,
+    weight: float = record.SECOND_WEIGHT,
 ) -> Calibration:
     """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them."""
     from simdx.metrics.calibration import ece
@@ -254,8 +261,8 @@ def calibrate(
     if own.features is not None:
         outside = scale_of(own.features, None if beyond is None else beyond.features)
 
-    pooled = own.second is not None
-    weight = record.SECOND_WEIGHT if pooled else 0.0
+    weight = 0.0 if own.second is None else weight
+    pooled = weight > 0
 
     def loss(sharpness: float) -> float:
         tried = Calibration(sharpness=sharpness, weight=weight)
