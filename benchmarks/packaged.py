@@ -1,4 +1,4 @@
-"""What is packaged with the panels: calibrations, policies tuned on simulated text, evidence for accepting.
+"""What is packaged with the panels: calibrations, policies, compiled panels, evidence for accepting.
 
     simdx validate transfer … --out results/transfer/record.json
     python benchmarks/packaged.py --data FOLDER            # all of it
@@ -29,9 +29,9 @@ from simdx.decide import evidence
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import PanelData
+from simdx.methods import PanelData, calibration_record
 from simdx.methods.calibration import address_for, log_loss, rehearse
-from simdx.methods.calibration_record import FILE, SECOND_WEIGHT, Calibration, file_text
+from simdx.methods.calibration_record import FILE, SECOND_WEIGHT, Calibration, file_text, read_file
 from simdx.methods.experts import Pool
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Int
@@ -81,23 +81,31 @@ def second_weight(data: PanelData, cases: Dataset) -> float:
     return best(every)
 
 
-def write_calibrations_and_policies(folder: Path) -> None:
-    held = {}
+def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> None:
+    """Calibrations, then what follows from them: policies, and the compiled panels."""
+    target = SOURCE / "methods" / "data" / FILE
+    held = read_file(target)
     for name in PACKAGED:
         source = load_source(name)
-        for embedder, record in EMBEDDERS.items():
+        for embedder in embedders:
             panel_data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
             weight = 0.0
             if "+" in embedder:
                 weight = second_weight(panel_data, read_cases(folder / CASES[name][0]))
-            found = replace(rehearse(panel_data, weight=weight), **checked(record, name))
+            found = replace(rehearse(panel_data, weight=weight), **checked(EMBEDDERS[embedder], name))
             held[address_for(panel_data)] = found
+            target.write_text(file_text(held), encoding="utf-8")
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
-    (SOURCE / "methods" / "data" / FILE).write_text(file_text(held), encoding="utf-8")
+    calibration_record._packaged.cache_clear()
     for name in PACKAGED:
-        policy = Classifier(name).desk.tuned()
-        (SOURCE / "panels" / "data" / name / "policy.yaml").write_text(policy_text(policy), encoding="utf-8")
-        print(f"{name}: {policy.thresholds}", flush=True)
+        if "wordllama" in embedders:
+            policy = Classifier(name).desk.tuned()
+            place = SOURCE / "panels" / "data" / name / "policy.yaml"
+            place.write_text(policy_text(policy), encoding="utf-8")
+            print(f"{name}: {policy.thresholds}", flush=True)
+        for embedder in embedders:
+            made = Classifier(name, embedder=embedder).compile(SOURCE / "methods" / "data" / "compiled")
+            print(f"{name}, {embedder}: {made.name}", flush=True)
 
 
 def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEvidence:
@@ -135,11 +143,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled and outside cases")
     parser.add_argument("--evidence", action="store_true", help="write the evidence alone")
-    parser.add_argument("--embedder", choices=EMBEDDERS, help="evidence with this one alone")
+    parser.add_argument("--embedder", choices=EMBEDDERS, help="this one alone")
     asked = parser.parse_args()
+    embedders = [asked.embedder] if asked.embedder else list(EMBEDDERS)
     if not asked.evidence:
-        write_calibrations_and_policies(asked.data)
-    write_evidence(asked.data, [asked.embedder] if asked.embedder else list(EMBEDDERS))
+        write_calibrations_and_policies(asked.data, embedders)
+    write_evidence(asked.data, embedders)
 
 
 if __name__ == "__main__":
