@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         (cache / name).mkdir(parents=True, exist_ok=True)
         (Path(folder.name) / name).symlink_to(cache / name)
     os.environ["SIMDX_HOME"] = folder.name
+    os.environ["SIMDX_FAST"] = "1"  # MiniLM is installed here; tests of it say so
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ verb, with the field's name, help and default.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import wraps
@@ -34,6 +35,7 @@ NonePrior = Annotated[
     float | None,
     Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
 ]
+Fast = Annotated[bool, Option("--fast", help="The light embedder alone, where MiniLM is installed too.")]
 Network = Annotated[str | None, Option("--network", help="For abi: the trained network's folder.")]
 Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
@@ -54,11 +56,15 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
                 default = parameter.empty if f.default is MISSING else f.default
                 kept = {"default": default, "annotation": own[f.name]}
                 parameters.append(inspect.Parameter(f.name, parameter.KEYWORD_ONLY, **kept))
+            if issubclass(hint, PanelDataOptions):
+                kept = {"default": False, "annotation": Fast}
+                parameters.append(inspect.Parameter("fast", parameter.KEYWORD_ONLY, **kept))
         else:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint))
 
     @wraps(verb)
     def spread_verb(**given: Any) -> None:
+        go_fast(given.pop("fast", False))
         for name, group in groups.items():
             given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
         verb(**given)
@@ -67,6 +73,12 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     spread_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread_verb.__annotations__ = {p.name: p.annotation for p in parameters}
     return spread_verb
+
+
+def go_fast(fast: bool) -> None:
+    """Panels name their embedder when they are read, here and in every worker."""
+    if fast:
+        os.environ["SIMDX_FAST"] = "1"
 
 
 # --------------------------------------------------------------------------- what answers

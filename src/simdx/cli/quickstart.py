@@ -12,6 +12,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from simdx.cli import options
 from simdx.cli.output import note, write_line
 from simdx.errors import BadInput
 
@@ -33,6 +34,7 @@ def quickstart(
     text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
+    fast: options.Fast = False,
 ) -> None:
     """Labels in, answers out: a panel, a bank, its calibration, your cases, the page.
 
@@ -42,6 +44,7 @@ def quickstart(
     from simdx.disk import refuse_unwritable
     from simdx.simulators import identity_of
 
+    options.go_fast(fast)
     file = out / "panel.yaml"
     refuse_unwritable(out)  # what cannot be written and a model that does not exist: before anything is asked
     if simulator is not None:

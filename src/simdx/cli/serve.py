@@ -18,6 +18,7 @@ def serve(
         Option(metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged."),
     ] = None,
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: each panel's own.")] = None,
+    fast: options.Fast = False,
     allow_remote: options.AllowRemote = False,
     require_token: Annotated[bool, Option("--require-token", help="Ask for tokens on loopback too.")] = False,
     token_file: Annotated[Path | None, Option(help="Where 'simdx token' keeps tokens.")] = None,
@@ -74,6 +75,7 @@ def serve(
     from simdx.service import limit_threads
 
     limit_threads()
+    options.go_fast(fast)
     from simdx.service.config import CdsClient, ServiceConfig
     from simdx.service.server import serve as run
 

@@ -25,6 +25,11 @@ def folder_of(weights: Weights) -> Path:
     return home() / "models" / weights.name
 
 
+def is_installed(name: str) -> bool:
+    """Do weights of that name lie in the cache folder? They are verified when they are loaded."""
+    return (home() / "models" / name).is_dir()
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
