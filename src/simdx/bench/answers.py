@@ -7,6 +7,7 @@ batch       10,000 windows of 15 words of the bank's texts, and 1,000 whole case
 floor       what no such answer can do without: the embedding and the bare products with the bank
 sklearn     scikit-learn's TF-IDF of the same character n-grams with a logistic regression, on the same texts
 minilm      MiniLM with a logistic regression, as SetFit ends, where its weights are
+quality     single and batch with MiniLM as the second expert
 
 Processor time of this process, the least of a few repeats; only `cold_wall_s` is time on the clock.
 """
@@ -66,10 +67,23 @@ def run(
         **{f"{name}_us": round(1e6 * seconds, 1) for name, seconds in split.items()},
         **by_scikit_learn(classifier.bank, texts, cases, repeats),
         "minilm_us": by_minilm(texts[:MINILM_TEXTS]),
+        **by_both_experts(panel, texts[:MINILM_TEXTS], repeats),
         "texts": {"short": short, "long": long, "words": WORDS},
         "panel": panel,
         "cores": os.cpu_count(),
         "threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
+    }
+
+
+def by_both_experts(panel: str, texts: Sequence[str], repeats: int) -> dict[str, float | None]:
+    """An answer with MiniLM beside the light embedder, alone and in a batch."""
+    if not has_minilm():
+        return {"quality_single_ms": None, "quality_batch_us": None}
+    classifier = Classifier(panel, embedder="wordllama+minilm")
+    batch = least(lambda i: classifier.infer_batch([f"{text} {i}" for text in texts]), repeats) / len(texts)
+    return {
+        "quality_single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
+        "quality_batch_us": round(1e6 * batch, 1),
     }
 
 
