@@ -51,7 +51,7 @@ class Tried(NamedTuple):
     none: Float | None  # (n,) probabilities of none of these; None: not weighed
 
     @property
-    def count(self) -> int:
+    def passes(self) -> int:
         return int(self.passed.sum())
 
     def at(self, rows: Mask) -> Tried:
@@ -61,7 +61,7 @@ class Tried(NamedTuple):
         """The probability of none of these below which few enough of these outside cases pass; None where few
         enough pass anyway, or nothing can be limited."""
         most = most_allowed(len(self.passed))
-        if self.none is None or most < 0 or self.count <= most:
+        if self.none is None or most < 0 or self.passes <= most:
             return None
         return float(np.sort(self.none[self.passed])[int(AIM * most)])
 
@@ -99,7 +99,7 @@ class AcceptEvidence:
         limit, accepted = outside.limit(), inside.passed
         if limit is not None and inside.none is not None:
             accepted = accepted & (inside.none < limit)
-        n, k = len(outside.passed), outside.passed_under_others() if limit is not None else outside.count
+        n, k = len(outside.passed), outside.passed_under_others() if limit is not None else outside.passes
         counts = len(accepted), int(accepted.sum()), int((accepted & wrong).sum()), n, k
         return cls(source, *counts, round(upper_end(k, n), 4), dict(made_for), limit)
 
