@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from simdx.embedders import embed_texts, get_embedder
 from simdx.library.conditions import conditions, texts
@@ -76,17 +78,12 @@ class Likeness:
 
     def scores(self, directions: Float | None, said: Sequence[set[str]]) -> Float:
         """(N, groups) of texts; without directions, of their words alone."""
-        place, n_groups = self.place, len(self.means)
-        shape = len(said), n_groups
-        known = [[place[word] for word in words if word in place] for words in said]
-        words = np.array([i for row in known for i in row], dtype=np.int64)
-        first, length = self.ends[words], np.diff(self.ends)[words]
-        text = np.repeat(np.repeat(np.arange(len(said)), [*map(len, known)]), length)
-        before = np.cumsum(length) - length
-        entry = np.arange(int(length.sum())) + np.repeat(first - before, length)
-        at = text * n_groups + self.group[entry]
-        counted = np.bincount(at, self.value[entry], minlength=shape[0] * n_groups)
-        added = np.asarray(counted, dtype=float).reshape(shape)
+        known = [[self.place[word] for word in words if word in self.place] for words in said]
+        ends = np.cumsum([0, *map(len, known)])
+        words = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=ends[-1])
+        once = csr_array((np.ones(len(words)), words, ends), shape=(len(said), len(self.place)))
+        adds = csr_array((self.value, self.group, self.ends), shape=(len(self.place), len(self.means)))
+        added: Float = (once @ adds).toarray()
         return added if directions is None else DIRECTION * (directions @ self.means.T) + added
 
 
