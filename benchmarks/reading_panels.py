@@ -2,9 +2,11 @@
 
     python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE]…
 
-Writes results/reading/panels.json: accuracy among the labels, ECE and out-of-class AUROC of each panel under
-every way of reading (`simdx.reading.as_read`), the difference to `plain` with its standard error over cases,
-and the way that the bank chooses. The library is left out, so that only the reading differs.
+Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy among
+the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the way that
+the bank chooses. The library is left out, so that only the reading differs. `words` compares what to do with
+denials in a regression on the bank's words: delete them, make them features of their own, or give them a row of
+their own beside that of what is said. `windows`, on panels of long texts: the mean log posterior of windows.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import hstack
+from scipy.special import softmax
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 
 from simdx import __version__
 from simdx.bank.files import packaged_bank
@@ -25,47 +31,99 @@ from simdx.methods import PanelData
 from simdx.methods.calibration import rehearse, scores_of
 from simdx.methods.panel_data import RECIPE_VERSION
 from simdx.methods.reading_choice import choose_reading
+from simdx.metrics import paired_bootstrap
 from simdx.metrics.calibration import ece
 from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
-from simdx.reading import WAYS
+from simdx.reading import CUT, DENIED, FOUND, PLAIN, as_read
+from simdx.types import Bank, Float, Int
 
 OUT = Path(__file__).resolve().parent.parent / "results" / "reading" / "panels.json"
+LONG, WINDOW = 300, 120  # words: of a long text, by the median; of a window
 
 
 def measured(panel: str, cases: str, outside: str | None) -> dict[str, Any]:
+    """Every way on one panel."""
     source = load_source(panel)
     bank, chosen = packaged_bank(source), replace(source.panel, world=False)
     asked = read_cases(Path(cases), labels=chosen.names)
     truth = asked.label_index(chosen.names)
     others = [] if outside is None else list(read_cases(Path(outside), labelled=False).texts)
+    way = choose_reading(bank)
     rows: dict[str, Any] = {}
-    right: dict[str, Any] = {}
-    for way in WAYS:
-        data = PanelData.prepare(chosen, bank, get_embedder(chosen.embedder), reading=way)
+    plain: Float | None = None
+    for reading in dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)):
+        data = PanelData.prepare(chosen, bank, get_embedder(chosen.embedder), reading=reading)
         data = replace(data, calibration=rehearse(data))
         assert data.calibration is not None
         inside = scores_of(data, data.observe(asked.texts), truth)
         among = inside.posterior(replace(data.calibration, outside=None))
-        right[way] = among.argmax(axis=1) == truth
-        moved = right[way].astype(float) - right["plain"]
-        none = inside.outside(data.calibration)
-        auroc = None
+        plain = among if plain is None else plain
+        none, auroc = inside.outside(data.calibration), None
         if others and none is not None:
             beyond = scores_of(data, data.observe(others)).outside(data.calibration)
             assert beyond is not None
             auroc = ood_auroc(none, beyond).value
-        rows[way] = {
-            "accuracy": round(float(right[way].mean()), 4),
-            "ece": round(float(ece(among, truth).value or 0), 4),
-            "auroc": None if auroc is None else round(auroc, 4),
-            "difference": round(float(moved.mean()), 4),
-            "standard_error": round(float(moved.std() / np.sqrt(len(moved))), 4),
-        }
-    return {"n": len(truth), "chosen": choose_reading(bank), "ways": rows}
+        rows[reading] = against(plain, among, truth) | {"auroc": None if auroc is None else round(auroc, 4)}
+        if reading == PLAIN and np.median([len(text.split()) for text in asked.texts]) > LONG:
+            rows["windows"] = against(plain, by_windows(data, asked.texts), truth)
+    return {"n": len(truth), "chosen": way, "ways": rows, "words": by_words(bank, asked.texts, truth)}
+
+
+def against(plain: Float, among: Float, truth: Int) -> dict[str, Any]:
+    """Accuracy and ECE, and what they differ by from plain reading."""
+    found = paired_bootstrap(
+        plain, among, truth, metrics=("accuracy", "ece"), resamples=2000, rng=np.random.default_rng(0)
+    )
+    out: dict[str, Any] = {
+        "accuracy": round(float((among.argmax(axis=1) == truth).mean()), 4),
+        "ece": round(float(ece(among, truth).value or 0), 4),
+    }
+    for name, one in found.items():
+        if one.low is not None and one.high is not None:
+            out[f"{name}_difference"] = [round(float(x or 0), 4) for x in (one.difference, one.low, one.high)]
+    return out
+
+
+def by_windows(data: PanelData, texts: Any) -> Float:
+    """Each text by the mean log posterior of its windows."""
+    pieces, of = [], []
+    for i, text in enumerate(texts):
+        words = text.split()
+        starts = range(0, max(1, len(words) - WINDOW // 2), WINDOW)
+        pieces += [" ".join(words[start : start + WINDOW]) for start in starts]
+        of += [i] * len(starts)
+    assert data.calibration is not None
+    scores = scores_of(data, data.observe(pieces), np.zeros(len(pieces), dtype=np.int64))
+    log = np.log(np.maximum(scores.posterior(replace(data.calibration, outside=None)), 1e-6))
+    return softmax([log[np.array(of) == i].mean(axis=0) for i in range(len(texts))], axis=1)
+
+
+def by_words(bank: Bank, texts: Any, truth: Int) -> dict[str, float]:
+    """Accuracy of a regression on the bank's words by what is done with denials."""
+    out = {}
+    for name, way in (("plain", PLAIN), ("deleted", CUT), ("own features", DENIED), ("two rows", DENIED)):
+        parts = [[as_read(text, way) for text in some] for some in (bank.texts, texts)]
+        if name == "own features":
+            joined = [[(f"{said.lower()} {denied.upper()}", "") for said, denied in some] for some in parts]
+            rows = _rows(joined, 0, lowercase=False)
+        else:
+            rows = _rows(parts, 0)
+        if name == "two rows" and any(denied for _, denied in parts[0]):
+            rows = [hstack(pair) for pair in zip(rows, _rows(parts, 1), strict=True)]
+        model = LogisticRegression(C=10, max_iter=1000).fit(rows[0], bank.label_index)
+        out[name] = round(float((model.predict(rows[1]) == truth).mean()), 4)
+    return out
+
+
+def _rows(parts: Any, which: int, lowercase: bool = True) -> list[Any]:
+    said = [[one[which].lower() if lowercase else one[which] for one in some] for some in parts]
+    weigh = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True, lowercase=False)
+    return [weigh.fit_transform(said[0]), weigh.transform(said[1])]
 
 
 def main() -> None:
+    """Measure and write the record."""
     panels = {}
     for said in sys.argv[1:]:
         name, _, files = said.partition("=")

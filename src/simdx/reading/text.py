@@ -6,7 +6,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -157,6 +157,7 @@ LEAST_DENIED = 0.15  # share of denied words from which `light` cuts them
 LEAST_NOT_FOUND = 0.25  # share of words that `found` leaves out from which `heavy` does
 
 
+@lru_cache(maxsize=64)  # an answer asks for its text several times
 def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
     """What a method takes as said, and what it takes as denied.
 
