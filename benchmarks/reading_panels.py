@@ -2,11 +2,13 @@
 
     python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE]…
 
-Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy among
-the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the way that
-the bank chooses. The library is left out, so that only the reading differs. `words` compares what to do with
-denials in a regression on the bank's words: delete them, make them features of their own, or give them a row of
-their own beside that of what is said. `windows`, on panels of long texts: the mean log posterior of windows.
+Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy
+among the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the
+way that the bank chooses. The library is left out, so that only the reading differs. `words` compares what to
+do with denials in a regression on the bank's words: delete them, make them features of their own, or give
+them a row of their own beside that of what is said. `windows`, on panels of long texts: the mean log
+posterior of windows. The films are reports of the Indiana University collection (Demner-Fushman et al. 2016,
+Open-i) whose index terms fall into one of the eight groups of benchmarks/data/films, at most 60 of each.
 """
 
 from __future__ import annotations

@@ -107,18 +107,6 @@ def cannot_write(path: Path, error: OSError) -> CannotWrite:
     return CannotWrite(f"'{path}' cannot be written: {why}; the previous file is unchanged")
 
 
-@contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Allow one writer at a time in a folder, by locking the folder itself (no lock file)."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)

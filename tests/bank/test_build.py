@@ -20,8 +20,7 @@ from simdx.bank.builder import REJECTED_FILE, build_bank
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
 from simdx.bank.report import BuildLimits, BuildReport, estimate
-from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
-from simdx.bank.verdicts import GIVE_UP_AFTER
+from simdx.bank.store import GIVE_UP_AFTER, STORE_FILE, AnswerStore, read_answers
 from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.panels import load_panel

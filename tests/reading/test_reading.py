@@ -1,4 +1,4 @@
-"""Reading: spans, false friends, lists, sections, checklists, the three texts, and the recorded figures."""
+"""Reading: spans, false friends, lists, sections, checklists, and the recorded figures."""
 
 import json
 import time
@@ -6,8 +6,8 @@ import time
 import pytest
 
 from benchmarks.reading import ASSERTIONS, gold, scores, simdx_reads
+from simdx.reading import DENIED, as_read, is_english, read
 from simdx.reading import assertion as rules
-from simdx.reading import is_english, read, split
 from tests.conftest import ROOT
 
 
@@ -95,26 +95,11 @@ def test_a_relative_who_reports_has_nothing() -> None:
     assert said("Mother has asthma and he has a cough.", "family") == ["asthma"]
 
 
-def test_split_keeps_what_is_asserted_and_what_is_possible() -> None:
-    parts = split("Cough and possible flu. No fever. Father had a stroke.")
-    assert "Cough and possible flu" in parts.present
-    assert parts.denied == "fever"
-    assert parts.others == "a stroke"
-    assert not {"fever", "stroke", "Father", "No"} & set(parts.present.replace(".", " ").split())
-
-
-def test_split_of_a_text_without_a_telling_word_is_the_text() -> None:
-    text = "My left knee has been swollen since Tuesday.\nIt hurts."
-    assert split(text) == (text, "", "")
-
-
-def test_split_reads_a_checklist_as_statements() -> None:
-    parts = split("Do you have a cough? Yes. Have you had a fever? No. Where is the pain? chest.")
-    assert [word.strip() for word in parts.present.split(".") if word.strip()] == [
-        "cough",
-        "is the pain chest",
-    ]
-    assert parts.denied == "fever"
+def test_a_checklist_is_read_as_statements() -> None:
+    asked = "Do you have a cough? Yes. Have you had a fever? No. Where is the pain? chest."
+    said, denied = as_read(asked, DENIED)
+    assert [part.strip() for part in said.split(".") if part.strip()] == ["cough", "is the pain chest"]
+    assert denied == "fever"
 
 
 @pytest.mark.parametrize(

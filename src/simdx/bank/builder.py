@@ -1,7 +1,7 @@
 """Building a bank: ask for what is missing, keep every answer, finish or stop cleanly.
 
 The loop has no state of its own worth saving. Each answer is appended to the store before anything is
-concluded from it; where the build stands is read off the store (see `verdicts`). Killing it anywhere and
+concluded from it; where the build stands is read off the store (see `store`). Killing it anywhere and
 running the same command again therefore asks only for what is not there: at most the requests that were
 under way are repeated. The manifest, written last, says that a bank is complete.
 
@@ -26,9 +26,7 @@ from simdx.bank.files import read_bank
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import MAX_TOKENS, wording_of
 from simdx.bank.report import BuildLimits, BuildProgress, BuildReport, Watch
-from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
-from simdx.bank.verdicts import Stratum
-from simdx.disk import cannot_write
+from simdx.bank.store import STORE_FILE, AnswerStore, Stratum, answer_row
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -181,30 +179,15 @@ class _Build:
         return None
 
     def _write_complete(self, rejected: dict[str, int], about: dict[str, Any]) -> dict[str, Any]:
-        """Bank files, then the manifest. Older ones go first: no manifest may vouch for new files, and no
-        background stay of a build with other settings that never came to its manifest."""
-        folder, panel = self._store.folder, self._plan.panel
-        labelled = [(name, v) for name in panel.names for v in self._by_name[name].chosen]
+        rows = [
+            {"label": name, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
+            for name in self._plan.panel.names
+            for v in self._by_name[name].chosen
+        ]
         background = self._by_name[BACKGROUND].chosen if BACKGROUND in self._by_name else []
-        for name in (files.MANIFEST_FILE,) if background else (files.MANIFEST_FILE, files.BACKGROUND_FILE):
-            try:
-                (folder / name).unlink(missing_ok=True)
-            except OSError as error:
-                raise cannot_write(folder / name, error) from None
-        rows = (
-            {"label": n, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
-            for n, v in labelled
-        )
-        written = {files.BANK_FILE: files.write_jsonl(folder / files.BANK_FILE, rows)}
-        if background:
-            others = (
-                {"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background
-            )
-            written[files.BACKGROUND_FILE] = files.write_jsonl(folder / files.BACKGROUND_FILE, others)
-        texts = [(name, v.text) for name, v in labelled]
-        bank = files.assemble(panel, texts, tuple(v.text for v in background), panel.name)
+        others = [{"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background]
         made = {"simulator": self._plan.model, **about}
-        return files.write_manifest(folder, replace(bank, rejected=rejected), panel, written, made)
+        return files.write_rows(self._store.folder, self._plan.panel, rows, others, rejected, made)
 
 
 def _shown(stratum: str) -> str:

@@ -154,27 +154,11 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
     make_folder(folder)
     files.write_jsonl(folder / STORE, (row._asdict() for row in every))
     if found.usable:
-        _write(folder, panel, found, len(every))
+        texts = [{"label": name, "text": text} for name, some in found.texts.items() for text in some]
+        others = [{"condition": name or "unnamed", "text": text} for name, text in found.background]
+        made = {"simulator": "chat", "answers": len(every)}
+        files.write_rows(folder, panel, texts, others, found.rejected, made)
     return replace(found, unknown=sum((Counter(u) for _, u in read), Counter[str]()))
-
-
-def _write(folder: Path, panel: Panel, found: Gathered, answers: int) -> None:
-    """Bank files, the manifest last; the older manifest goes first, so that none vouches for new files."""
-    (folder / files.MANIFEST_FILE).unlink(missing_ok=True)
-    rows = [(name, text) for name, texts in found.texts.items() for text in texts]
-    written = {
-        files.BANK_FILE: files.write_jsonl(
-            folder / files.BANK_FILE, ({"label": n, "text": t} for n, t in rows)
-        )
-    }
-    if found.background:
-        others = ({"condition": c or "unnamed", "text": t} for c, t in found.background)
-        written[files.BACKGROUND_FILE] = files.write_jsonl(folder / files.BACKGROUND_FILE, others)
-    else:
-        (folder / files.BACKGROUND_FILE).unlink(missing_ok=True)
-    bank = files.assemble(panel, rows, tuple(text for _, text in found.background), folder.name)
-    made = {"simulator": "chat", "answers": answers}
-    files.write_manifest(folder, replace(bank, rejected=found.rejected), panel, written, made)
 
 
 def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int) -> Gathered:

@@ -45,23 +45,9 @@ def export_bank(folder: Path, to: Path) -> int:
 
 def read_any_bank(path: Path, panel: Panel) -> Bank:
     """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
-    if os.path.isdir(path):
-        return files.read_bank(path, panel)
-    if not os.path.isfile(path):
-        raise BadInput(f"no bank at '{str(path)[:200]}': give a bank folder, a JSONL file or a Parquet file")
-    rows = read_rows(path) if path.suffix == ".parquet" else jsonl_rows(path)
-    labelled, background = [], []
-    for number, row in rows:
-        text, label = row.get("text"), row.get("label")
-        if not isinstance(text, str) or not text.strip():
-            raise BadInput(f"{path.name} row {number}: a bank row needs a non-empty 'text'")
-        if label is None and row.get("condition") is not None:
-            background.append(text)
-        elif isinstance(label, str) and label in panel.names:
-            labelled.append((label, text))
-        else:
-            raise BadInput(f"{path.name} row {number}: its label is not in panel '{panel.name}'")
-    return files.assemble(panel, labelled, tuple(background), path.stem)
+    if path.suffix == ".parquet" and os.path.isfile(path):
+        return files.bank_of_rows(read_rows(path), panel, path)
+    return files.read_bank(path, panel)
 
 
 def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:

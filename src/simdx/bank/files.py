@@ -13,18 +13,18 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simdx.disk import filling, seal_holds, sealed
+from simdx.disk import cannot_write, filling, seal_holds, sealed
 from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
 from simdx.panels.load import PanelSource, load_source
-from simdx.rows import jsonl_rows
+from simdx.rows import Row, jsonl_rows
 from simdx.types import Bank, Label, Panel
 
 FORMAT = 1
@@ -109,7 +109,29 @@ def read_bank(path: str | Path, panel: Panel) -> Bank:
     if path.suffix.lower() in (".csv", ".parquet"):
         mend = f"make a bank of it with 'simdx bank import --from {path.name}'"
         raise BadInput(f"'{path.name}' is a table: {mend}")
-    return assemble(panel, _labelled_rows(path, panel), (), path.stem)
+    return bank_of_rows(jsonl_rows(path), panel, path)
+
+
+def bank_of_rows(rows: Iterable[Row], panel: Panel, path: Path) -> Bank:
+    """The bank in a file: rows of labels, and of other conditions where it has them."""
+    labelled, background = [], []
+    for number, row in rows:
+        text, label = row.get("text"), row.get("label")
+        other = label is None and row.get("condition") is not None
+        if not isinstance(text, str) or not text.strip() or not (other or isinstance(label, str)):
+            raise BadInput(f"{path.name} line {number}: a bank row needs a non-empty 'label' and 'text'")
+        if other:
+            background.append(text)
+        else:
+            labelled.append((_known(str(label), panel, path, number), text))
+    return assemble(panel, labelled, tuple(background), path.stem)
+
+
+def _known(label: str, panel: Panel, path: Path, number: int) -> str:
+    if label in panel.names:
+        return label
+    named = f"panel '{panel.name}' ({', '.join(panel.names)})"
+    raise BadInput(f"{path.name} row {number}: its label is not in {named}")
 
 
 def _read_folder(folder: Path, panel: Panel) -> Bank:
@@ -196,13 +218,32 @@ def write_bank(
     folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
-    rows = ({"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True))
+    rows = [{"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True)]
     with filling(folder, BANK_FILE, BACKGROUND_FILE, MANIFEST_FILE):
-        files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
-        if bank.background:
-            others = ({"text": t} for t in bank.background)
-            files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
-        return write_manifest(folder, bank, panel, files, extra or {})
+        return write_rows(folder, panel, rows, [{"text": t} for t in bank.background], bank.rejected, extra)
+
+
+def write_rows(
+    folder: Path,
+    panel: Panel,
+    rows: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+    rejected: Mapping[str, int],
+    extra: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Bank files, then the manifest, in the place of older ones. Those go first: no manifest may vouch for
+    new files, and no background stay of a bank that never came to its manifest."""
+    for name in (MANIFEST_FILE,) if others else (MANIFEST_FILE, BACKGROUND_FILE):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(folder / name, error) from None
+    written = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+    if others:
+        written[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
+    texts = [(str(row["label"]), str(row["text"])) for row in rows]
+    bank = assemble(panel, texts, tuple(str(row["text"]) for row in others), folder.name)
+    return write_manifest(folder, replace(bank, rejected=rejected), panel, written, extra or {})
 
 
 def write_manifest(
@@ -266,12 +307,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _labelled_rows(path: Path, panel: Panel) -> list[tuple[str, str]]:
-    rows = list(_rows(path))
-    for number, (label, _) in enumerate(rows, start=1):
-        if label not in panel.names:
-            named = f"panel '{panel.name}' ({', '.join(panel.names)})"
-            raise BadInput(f"{path.name} row {number}: its label is not in {named}")
-    return rows
+    return [(_known(label, panel, path, n), text) for n, (label, text) in enumerate(_rows(path), start=1)]
 
 
 def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:

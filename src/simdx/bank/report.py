@@ -10,8 +10,7 @@ from pathlib import Path
 
 from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.bank.scrub import Scrubber, tidy
-from simdx.bank.store import STORE_FILE, read_answers
-from simdx.bank.verdicts import LEAST_YIELD, TextVerdict
+from simdx.bank.store import LEAST_YIELD, STORE_FILE, TextVerdict, read_answers
 from simdx.errors import RunFailed
 from simdx.simulators.base import Completion
 from simdx.types import Panel

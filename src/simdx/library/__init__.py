@@ -1,7 +1,6 @@
 """A library of conditions and everyday topics, each with simulated texts: banks without a model, and the rest
 of medicine as a background."""
 
-from simdx.library.banks import conditions_of, texts_for
 from simdx.library.conditions import (
     REGISTERS,
     Condition,
@@ -13,4 +12,13 @@ from simdx.library.conditions import (
     version,
 )
 from simdx.library.likeness import EMBEDDER, Likeness, directions, embedded, library_likeness, words
-from simdx.library.search import Match, find, meant_by, nearest, related_to, suggestions
+from simdx.library.search import (
+    Match,
+    conditions_of,
+    find,
+    meant_by,
+    nearest,
+    related_to,
+    suggestions,
+    texts_for,
+)

@@ -1,4 +1,4 @@
-"""Find conditions by name, alias, ICD-10 code or meaning, and those that a label means."""
+"""Find conditions by name, alias, ICD-10 code or meaning; those that a label means, and their texts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, zip_longest
 from typing import Literal
 
 import numpy as np
 
 from simdx.embedders import embed_texts, get_embedder
-from simdx.library.conditions import Condition, condition, conditions
+from simdx.library.conditions import Condition, condition, conditions, texts
 from simdx.library.likeness import directions, embedded, library_likeness, unit, words
 from simdx.types import Float, Label
 
@@ -131,3 +132,26 @@ def related_to(labels: Sequence[Label]) -> frozenset[str]:
 def _speaks_of(c: Condition, said: Iterable[str], codes: Iterable[str]) -> bool:
     names = {plain(name) for name in (c.name, *c.aliases, *c.broader, *c.same)}
     return not names.isdisjoint(said) or (bool(c.icd10) and c.icd10[:3] in codes)
+
+
+MOST_TEXTS = 60  # of a label; its own condition's first
+
+
+def conditions_of(label: Label) -> tuple[Condition, ...]:
+    """The condition that a label names, if there is one, then the kinds of it."""
+    names = (label.name, *label.aliases, *label.icd10)
+    match = next((m for name in names if (m := meant_by(name)) is not None), None)
+    own = () if match is None else (match.condition,)
+    wider = {plain(name) for name in (label.name, *label.aliases, *(c.name for c in own))}
+    kinds = (c for c in conditions() if c not in own and not wider.isdisjoint(map(plain, c.broader)))
+    return (*own, *kinds)
+
+
+def texts_for(label: Label) -> tuple[str, ...]:
+    """Texts that describe a label; none where the library does not know it."""
+    found = conditions_of(label)
+    of = {c.name: [t.text for t in texts() if t.condition == c.name] for c in found}
+    own = of[found[0].name] if found and meant_by(label.name) is not None else []
+    others = [of[c.name] for c in found if not own or c is not found[0]]
+    in_turn = (text for text in chain.from_iterable(zip_longest(*others)) if text is not None)
+    return tuple(dict.fromkeys([*own, *in_turn]))[: max(MOST_TEXTS, len(own))]

@@ -1,12 +1,11 @@
 """What a clinical text says of its patient: each stretch is present, negated, possible, past or another's.
 
-`read(text).spans` gives places, assertion, section and trigger; `split(text)` gives three texts for methods:
-what is asserted, what is denied, and what is past, hypothetical or another person's.
+`read(text).spans` gives places, assertion, section and trigger; `as_read(text, way)` gives what a method
+takes as said and as denied.
 """
 
 from __future__ import annotations
 
-from simdx.reading.language import is_english
 from simdx.reading.text import (
     CUT,
     DENIED,
@@ -17,13 +16,12 @@ from simdx.reading.text import (
     WAYS,
     Reading,
     Span,
-    Split,
     as_read,
     is_checklist,
+    is_english,
     masked,
     not_counted,
     read,
-    split,
     split_sentences,
     stems,
 )
@@ -38,14 +36,12 @@ __all__ = [
     "WAYS",
     "Reading",
     "Span",
-    "Split",
     "as_read",
     "is_checklist",
     "is_english",
     "masked",
     "not_counted",
     "read",
-    "split",
     "split_sentences",
     "stems",
 ]

@@ -1,4 +1,4 @@
-"""A text as it is read: spans for people and pages, three texts for methods."""
+"""A text as it is read: spans for people and pages, what is said and denied for methods; its language."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
+from simdx.reading.events import ASSERTIONS, NEGATED, PRESENT
 from simdx.reading.normal import normal_in
-from simdx.reading.triggers import ASSERTIONS, NEGATED, POSSIBLE, PRESENT
 
 
 @dataclass(frozen=True)
@@ -92,15 +91,6 @@ def read(text: str) -> Reading:
     return Reading(text, tuple(marks), tuple(sections), tuple(normal_in(text)))
 
 
-class Split(NamedTuple):
-    """A text in three: what the patient has or may have, what is denied, and what is past, conditional or of
-    another person."""
-
-    present: str
-    denied: str
-    others: str
-
-
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
 _IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
 _NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
@@ -115,29 +105,6 @@ _OPENING = re.compile(
 def is_checklist(text: str) -> bool:
     """Is a text a list of questions and answers?"""
     return _IS_CHECKLIST.search(text) is not None
-
-
-def split(text: str) -> Split:
-    """The text in three. Questions of a checklist become statements first."""
-    denied: list[str] = []
-    if is_checklist(text):
-        text = _PAIR.sub(lambda pair: _stated(pair, denied), text)
-    marks, _ = marks_of(text)
-    if not marks:
-        return Split(text, ". ".join(denied), "")
-    kept: list[str] = []
-    others: list[str] = []
-    at = 0
-    for start, end, assertion, trigger_start, trigger_end in marks:
-        if assertion == POSSIBLE:
-            continue  # a finding that may be there is evidence for what it may be
-        first, last = min(start, trigger_start), max(end, trigger_end)
-        if first > at:
-            kept.append(text[at:first])
-        (denied if assertion == NEGATED else others).append(text[start:end])
-        at = max(at, last)
-    kept.append(text[at:])
-    return Split(" ".join(kept), ". ".join(denied), ". ".join(others))
 
 
 def _stated(pair: re.Match[str], denied: list[str]) -> str:
@@ -247,3 +214,42 @@ _MASK = {ord(letter): 0x1D68A + i for i, letter in enumerate("abcdefghijklmnopqr
 def masked(words: list[str]) -> list[str]:
     """Denied words in an alphabet of their own: a denied fever is like other denied fevers, and no fever."""
     return [word.translate(_MASK) for word in words]
+
+
+# --------------------------------------------------------------------------- language
+#
+# Whether a text is in English, the language that banks and embedders cover, told by its commonest words.
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+LOOKED_AT = 600  # characters
+
+_ENGLISH_WORDS = """
+    the of and to is was with that my for it on are this have has had been not but she his her at from which
+    by be they you when after since because no yes does do did there their very feel feels any all can would
+    about what some also pain left right days day history patient denies noted normal without i a in want need
+"""
+# German, French, Spanish, Italian, Portuguese, Dutch, the Nordic languages, Polish, Turkish, Finnish, Czech;
+# no word that English has too.
+_OTHER_WORDS = """
+    der das und ist nicht ich ein eine einen seit mit habe haben auf bei dem den von zum zur im sich auch nach
+    le les des du et est une un je dans depuis pas avec aux ai mais elle nous cette qui
+    el los las y una que por tengo hace desde del muy pero sin esta mucha mucho
+    il di che sono ho mi della nel anche molto giorni
+    os um uma com dor sem tem não são há estou
+    de het een ik heb heeft van mijn niet sinds zijn voor maar naar
+    och att det som har inte jag ett men ikke jeg og har med til er
+    na się jest od nie ma jsem že je se mám
+    ve bir var için bu çok ben
+    ja ei oli olen minulla ovat
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_OTHER = frozenset(_OTHER_WORDS.split())
+
+
+def is_english(text: str) -> bool:
+    """Whether the text reads as English; a text of names and numbers alone is taken for it."""
+    words = _WORD.findall(text[:LOOKED_AT].lower())
+    english = sum(word in _ENGLISH for word in words)
+    other = sum(word in _OTHER for word in words)
+    foreign_letters = sum(not word.isascii() for word in words)
+    return other <= english and (foreign_letters <= english or foreign_letters < len(words) / 6)
