@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LAYERS, HEADS, WIDTH, WINDOW = 6, 12, 384, 256
 TEXTS_AT_ONCE = 16  # the products are full, and their results small
+FEW_ROWS, BLOCK = 64, 64  # tokens of a short text; columns of a weight's block
+ROWS_AT_ONCE = 32  # of a layer's widest result: they stay in the processor's cache
 MANY = 64  # texts worth the start of torch, where there is a graphics card
 
 
@@ -38,7 +40,8 @@ class MiniLMEmbedder:
         folder = locate("minilm")
         from tokenizers import Tokenizer
 
-        self._weights = read_safetensors(folder / "model.safetensors")
+        self._weights = dict(read_safetensors(folder / "model.safetensors"))
+        self._blocks: dict[str, Float] = {}
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -78,8 +81,8 @@ class MiniLMEmbedder:
         x = self._normed(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
         for layer in range(LAYERS):
             here = f"encoder.layer.{layer}"
-            sides = (self._linear(x, f"{here}.attention.self.{side}") for side in ("query", "key", "value"))
-            query, key, value = (side.reshape(-1, HEADS, WIDTH // HEADS).swapaxes(0, 1) for side in sides)
+            sides = self._linear(x, f"{here}.attention.self").reshape(-1, 3, HEADS, WIDTH // HEADS)
+            query, key, value = sides.transpose(1, 2, 0, 3)
             mixed = np.concatenate([_attended(query[:, t], key[:, t], value[:, t]) for t in texts])
             x = x + self._linear(mixed, f"{here}.attention.output.dense")
             x = self._normed(x, f"{here}.attention.output")
@@ -88,7 +91,22 @@ class MiniLMEmbedder:
         return np.stack([x[t].mean(axis=0) for t in texts])
 
     def _linear(self, x: Float, name: str) -> Float:
-        return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        weight, bias = self._joined(name)
+        if len(x) > FEW_ROWS:
+            return x @ weight.T + bias
+        # For few rows a product spends its time on packing the weights; in narrow blocks they are not packed.
+        if name not in self._blocks:
+            self._blocks[name] = np.ascontiguousarray(weight.reshape(-1, BLOCK, len(weight.T)).swapaxes(1, 2))
+        return (x @ self._blocks[name]).swapaxes(0, 1).reshape(len(x), -1) + bias
+
+    def _joined(self, name: str) -> tuple[Float, Float]:
+        """Weight and bias of a layer; query, key and value of an attention are one product."""
+        held = self._weights
+        if f"{name}.weight" not in held:
+            for part in ("weight", "bias"):
+                sides = [held.pop(f"{name}.{side}.{part}") for side in ("query", "key", "value")]
+                held[f"{name}.{part}"] = np.concatenate(sides)
+        return held[f"{name}.weight"], held[f"{name}.bias"]
 
     def _normed(self, x: Float, name: str) -> Float:
         x = x - x.mean(axis=1, keepdims=True)
@@ -109,11 +127,17 @@ def _attended(query: Float, key: Float, value: Float) -> Float:
 
 def _gelu(x: Float) -> Float:
     """x times the normal distribution function at x, to 1.5e-7: Abramowitz and Stegun 7.1.26."""
-    size = np.abs(x)
-    t = 1 / (1 + np.float32(0.3275911 / np.sqrt(2)) * size)
-    rest = np.float32(1.061405429) * t
-    for term in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        rest += np.float32(term)
-        rest *= t
-    rest *= np.exp(np.float32(-0.5) * size * size)  # erfc(|x| / √2)
-    return np.maximum(x, 0) - np.float32(0.5) * size * rest
+    for start in range(0, len(x), ROWS_AT_ONCE):
+        part = x[start : start + ROWS_AT_ONCE]
+        size = np.abs(part)
+        t = 1 / (1 + np.float32(0.3275911 / np.sqrt(2)) * size)
+        rest = np.float32(1.061405429) * t
+        for term in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+            rest += np.float32(term)
+            rest *= t
+        rest *= np.exp(np.float32(-0.5) * size * size)  # erfc(|x| / √2)
+        rest *= size
+        rest *= np.float32(0.5)
+        np.maximum(part, 0, out=part)
+        part -= rest
+    return x

@@ -205,11 +205,12 @@ def rehearsal(
 def with_world(data: PanelData, found: Calibration) -> Calibration:
     """The calibration with the library's scale, from labels' texts held out."""
     world = World.fit(data)
-    scale = None if world is None else world_scale(world)
+    asked = None if world is None else strangers(world)
+    scale = None if world is None else world_scale(world, asked and asked[1])
     if world is None or scale is None:
         return found
     found = replace(found, world=scale, unexplained=most_excess(world))
-    if found.auroc is not None or (asked := strangers(world)) is None:
+    if found.auroc is not None or asked is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.
     from simdx.metrics.scores import ood_auroc

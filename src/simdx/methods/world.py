@@ -184,11 +184,10 @@ def most_excess(world: World) -> float | None:
     return round(float(np.quantile(found, 1 - MARKED)), 4) if found else None
 
 
-def world_scale(world: World) -> OutsideScale | None:
-    """From held-out texts of the labels; None where none can be held out."""
+def world_scale(world: World, strangers: Compared | None) -> OutsideScale | None:
+    """From held-out texts of the labels, and strangers to them; None where none can be held out."""
     found = [one.world.features(one.compared) for one in held_out(world)]
-    asked = strangers(world)
-    others = None if asked is None else world.features(asked[1])
+    others = None if strangers is None else world.features(strangers)
     return scale_of(np.concatenate(found), others, INSIDE_SHARE, MOST_FOUND) if found else None
 
 
