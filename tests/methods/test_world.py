@@ -12,6 +12,7 @@ from simdx.methods import PanelData
 from simdx.methods.background import SLOPE
 from simdx.methods.calibration_record import OutsideScale
 from simdx.methods.world import World, world_log_odds
+from simdx.panels import PACKAGED
 from simdx.types import Bank, Panel
 
 DATA = Path(__file__).parents[1] / "data"
@@ -72,6 +73,22 @@ def test_probes_of_other_conditions_are_seen(panel: str) -> None:
     assert none.mean() >= 0.75
     passed = [answer.decision.action in ("accept", "likely") for answer in answers]
     assert np.mean(passed) <= 0.05
+
+
+@pytest.mark.parametrize("panel", PACKAGED)
+def test_probes_by_another_writer_who_saw_neither_library_nor_panels(panel: str) -> None:
+    classifier = Classifier(panel)
+    outside, inside = (
+        [row for row in rows("blind_probes.jsonl") if key in row] for key in ("condition", "label")
+    )
+    answers = classifier.infer([row["text"] for row in outside], explain=False)
+    assert np.mean([answer.out_of_class for answer in answers]) >= 0.8
+    assert np.mean([answer.decision.action == "accept" for answer in answers]) <= 0.01
+    if panel == "symptom-to-diagnosis":
+        answers = classifier.infer([row["text"] for row in inside], explain=False)
+        assert np.mean([a.label == row["label"] for a, row in zip(answers, inside, strict=True)]) >= 0.9
+        assert np.mean([answer.out_of_class for answer in answers]) <= 0.08
+        assert np.mean([answer.decision.action == "accept" for answer in answers]) >= 0.1
 
 
 def test_a_list_of_questions_is_not_weighed_against_the_library() -> None:
