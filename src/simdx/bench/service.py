@@ -5,7 +5,8 @@ default embedder. This process is the load: 64 clients that each send a request,
 the next, over kept-alive connections.
 Both share the machine's cores, so the load generator does as little as it can: one protocol object a
 client, requests encoded in advance, answers counted by their headers and checked by status. `explained`
-says how many answers came with their sentences: a busy service leaves those out.
+says how many answers came with their sentences: a busy service leaves those out. `quality_rps` is the rate of
+one process with MiniLM as the second expert.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import RunFailed
+from simdx.models.verify import is_installed
 
 CLIENTS = 64  # as many as the service answers in one engine call
 SECONDS = 30.0  # long enough for a 99th percentile of thousands of requests
@@ -63,6 +65,7 @@ def run(
         start, spent = total(rss_mb), total(cpu_seconds)
         outcome = spend(None if requests else seconds, requests)
         end, spent = total(rss_mb), total(cpu_seconds) - spent
+    quality = _with_minilm(panel, texts, clients, None if requests else seconds, requests)
     if not outcome.milliseconds:
         raise RunFailed("the service answered nothing while it was measured")
     answered = len(outcome.milliseconds)
@@ -70,6 +73,7 @@ def run(
         "rps": round(answered / outcome.seconds, 1),
         "p50_ms": round(quantile(outcome.milliseconds, 0.5), 2),
         "p99_ms": round(quantile(outcome.milliseconds, 0.99), 2),
+        "quality_rps": quality,
         "requests_per_cpu_s": round(answered / spent, 1) if spent > 0 else None,
         "errors": outcome.errors,
         "rss_start_mb": round(start, 1),
@@ -82,6 +86,21 @@ def run(
         "seconds": round(outcome.seconds, 2),
         "cores": os.cpu_count(),
     }
+
+
+def _with_minilm(
+    panel: str, texts: Sequence[str], clients: int, seconds: float | None, requests: int | None
+) -> float | None:
+    """Requests a second of one process whose answers hear MiniLM too, where its weights are installed."""
+    if not is_installed("minilm"):
+        return None
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simdx-bench-")))
+        service = stack.enter_context(running_service(folder, panel, "--embedder", "wordllama+minilm"))
+        place = [(service.host, service.port)]
+        asyncio.run(_load(place, panel, texts, clients, None, len(texts)))  # before it counts
+        found = asyncio.run(_load(place, panel, texts, clients, seconds, requests))
+    return round(len(found.milliseconds) / found.seconds, 1)
 
 
 @dataclass(frozen=True, slots=True)
