@@ -112,6 +112,7 @@ def log_loss(posterior: Float, truth: Int) -> float:
 
 FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
 MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
+OF_LIBRARY = ":library"  # name of a bank whose texts are the library's own
 FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
 OWN_SHARE = 0.7  # of the rehearsed sharpness in the calibrated one, on the log scale
 CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
@@ -217,7 +218,9 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
 
     seen, compared = asked
     known = found.rehearsed_sharpness
-    if known is not None:
+    if known is not None and data.bank.name.endswith(
+        OF_LIBRARY
+    ):  # of another bank the library knows too little
         found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
     truth = np.zeros(len(seen.texts), dtype=np.int64)
     told = Pool.fit(data).log_likelihoods(seen)
