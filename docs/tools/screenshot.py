@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -46,8 +47,10 @@ def photograph(url: str, profile: str) -> bytes:
         metrics = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         browser.find_element(By.ID, "text").send_keys(CASE)
-        browser.find_element(By.ID, "classify").click()
-        _until(lambda: browser.find_element(By.ID, "result").is_displayed())
+        for count in ("1", "2"):  # the second answer: the first one also waited for the panel's files
+            browser.find_element(By.ID, "classify").click()
+            shown = f"#result[data-count='{count}']"
+            _until(partial(browser.find_elements, By.CSS_SELECTOR, shown))
         time.sleep(1)  # drawn, and nothing moves any more
         browser.execute_script("window.scrollTo(0, 0)")
         return browser.get_screenshot_as_png()
@@ -55,7 +58,7 @@ def photograph(url: str, profile: str) -> bytes:
         browser.quit()
 
 
-def _until(holds: Callable[[], bool], seconds: float = 60) -> None:
+def _until(holds: Callable[[], object], seconds: float = 60) -> None:
     ends = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > ends:

@@ -24,7 +24,7 @@ class Part(BaseModel):
 
 
 class Evidence(Part):
-    """A simulated description that carried the answer, and its share of it where the method is a kernel."""
+    """A simulated text that carried the answer, and its share of it where the method is a kernel."""
 
     label: str
     text: str
@@ -64,7 +64,7 @@ class SentenceEffect(Part):
 
 
 class SentencePair(Part):
-    """A sentence of the case, one of the evidence (by its place) that says alike, the words they share."""
+    """A sentence of the case and one that says much the same in text number `evidence`, with shared words."""
 
     case: str
     evidence: int
@@ -73,8 +73,10 @@ class SentencePair(Part):
 
 
 class MissingFinding(Part):
-    """A finding to ask about, as the bank words it, and the label it speaks for; the entropy now, and the
-    entropy to expect once it is known."""
+    """A finding to ask about, in the bank's words, and the label it speaks for.
+
+    `entropy_bits` is the entropy now, `expected_bits` the entropy expected once the finding is known.
+    """
 
     finding: str
     speaks_for: str
@@ -101,7 +103,7 @@ class SecondOrderAnswer(Part):
 
 
 class NearCondition(Part):
-    """A condition of the library that no label stands for, and its share of the whole posterior."""
+    """A condition of the library that is no label of the panel, and its share of the whole posterior."""
 
     condition: str
     probability: float
@@ -164,7 +166,7 @@ class SamplerAnswer(Part):
 
     @property
     def cut_short(self) -> str | None:
-        """What a reader must know of a case that did not get to its end."""
+        """What to tell the reader where the sampler stopped early."""
         if self.outcome == "budget":
             return (
                 f"cut short: the budget ended, the answer is of step {self.populations}; "
@@ -198,9 +200,9 @@ class Provenance(Part):
 class Answer(Part):
     """A posterior over the panel's labels with its uncertainty, its reasons and its origin.
 
-    Where none of these is weighed it is an outcome: `label` may be it, `posterior` has it as its last key and
-    sums to one with it, and `out_of_class` is its probability. `among_labels` is the posterior given that the
-    case has one of the labels. Exactly this is what `simdx classify --json` prints.
+    A method that estimates none of these has it as an outcome: the last key of `posterior`, which sums to one
+    with it, and a possible `label`; `out_of_class` is its probability. `among_labels` is the posterior given
+    that the case has one of the labels. `simdx classify --json` prints exactly this.
     """
 
     panel: str
@@ -218,7 +220,7 @@ class Answer(Part):
     effective_simulations: float | None
     decision: DecisionAnswer
     voices: dict[str, dict[str, float]] | None = None  # each voice's own posterior, where several were pooled
-    calibration: CalibrationAnswer | None = None  # null: nobody has looked whether the method is calibrated
+    calibration: CalibrationAnswer | None = None  # null: this method's calibration was never measured
     evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None
     outside: OutsideAnswer | None = None  # null: no library stands against the panel
@@ -230,12 +232,12 @@ class Answer(Part):
 
     @property
     def leading(self) -> str:
-        """What leads, with its probability."""
+        """The leading outcome with its probability."""
         return leading(self.label, self.posterior)
 
     @property
     def leading_label(self) -> str:
-        """The label that leads among the labels: what the alarm and the second comparison speak of."""
+        """The most probable label, none of these apart: the alarm and D-SMC speak of it."""
         return max(self.among_labels, key=lambda label: self.among_labels[label])
 
     @property
@@ -245,7 +247,7 @@ class Answer(Part):
 
     @property
     def second_order_is_its_own(self) -> bool:
-        """Does the second order belong to the posterior shown, and not to a second comparison?"""
+        """Does the second order belong to the posterior shown, and not to D-SMC beside it?"""
         second = self.second_order
         return second is not None and drawn_around(self.among_labels, second.mean)
 

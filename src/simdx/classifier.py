@@ -55,7 +55,7 @@ Texts = list[str] | tuple[str, ...]
 
 @dataclass(frozen=True)
 class OpenedPanel:
-    """A panel that was read and embedded: what classifiers under several methods share."""
+    """A panel, read and embedded. Classifiers with different methods can share it."""
 
     data: PanelData
     read_files: Callable[[], PanelFiles]  # once, when they are first asked for
@@ -85,7 +85,7 @@ class OpenedPanel:
 
 
 class Classifier:
-    """A fitted method on a panel's bank. Everything slow happens once, on first use or construction."""
+    """A method fitted to a panel's bank. Slow work is done once: at construction, or at the first answer."""
 
     def __init__(
         self,
@@ -114,15 +114,14 @@ class Classifier:
             embedder: A name such as `wordllama+minilm`, or an object; the panel's own when left out.
             allow_remote: Whether case text may leave this machine, for an embedder or model that needs it.
             policy: The decision policy or its file; else the packaged one, or one tuned on simulated text.
-            real_cases: Labelled cases, `real_weight` simulations each (`simdx.methods.real_cases`).
-            real_weight: See `real_cases`; the weight that simulated text preferred when left out.
-            unlabelled: An archive of real texts to learn from without labels (the same).
+            real_cases: Labelled cases that join the simulations (`simdx.methods.real_cases`).
+            real_weight: How many simulations each counts as; chosen on simulated text when left out.
+            unlabelled: An archive of real texts without labels to learn from (the same module).
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
-            calibration_cases: 20 labelled cases or more that say how sure answers should be, and no more
-                (`simdx.methods.calibration`); not together with the two above.
-            none_prior: Prior probability that a case is another condition than the labels; the panel's own
-                when left out.
-            closed: The labels are all there is: none of these is not weighed, and nothing is accepted.
+            calibration_cases: 8 labelled cases or more. They set how sure answers are and nothing else
+                (`simdx.methods.calibration`); not together with real or unlabelled cases.
+            none_prior: Prior probability of none of these; the panel's own when left out.
+            closed: Leave none of these out: the labels share all probability, and nothing is accepted.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
         if isinstance(panel, OpenedPanel):
@@ -167,7 +166,7 @@ class Classifier:
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The labels and, last, none of these where it is weighed."""
+        """The labels and, where the method estimates it, none of these as the last."""
         return (*self.panel.names, NONE_OF_THESE) if self.fitted.none_of_these else self.panel.names
 
     @property
@@ -192,7 +191,7 @@ class Classifier:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What this classifier was given beside panel and bank, in the provenance's words."""
+        """Notes for the provenance: what this classifier was given beside panel and bank."""
         real, mass = self.data.real, self._opened.none_prior
         said = mass is not None and self.fitted.none_of_these
         stated = () if not said else (f"none of these has a prior of {mass:g}",)
@@ -237,7 +236,7 @@ class Classifier:
         return self.desk.tuned_on(self.observe(list(texts)), label_index, beyond, **how)
 
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
-        """Let `told` hear of every call to a language model that answering makes; most methods make none."""
+        """Call `told` at every call to a language model that an answer makes; most methods make none."""
         self.fitted.watch(told)
 
     def compile(self, folder: Path | None = None) -> Path:
@@ -264,8 +263,9 @@ class Classifier:
     ) -> Answer | list[Answer]:
         """One answer for a text, a list of answers for a list of texts.
 
-        `explain` adds the sentences that matter and the prior at which the answer flips (a dozen answers'
-        worth of work); `ask` adds the missing finding most worth knowing (some hundred).
+        `explain` adds the sentences that matter and the prior at which the answer flips (the work of a
+        dozen answers); `ask` adds the missing finding that is most worth knowing (the work of a
+        hundred).
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         answers = self.infer_observed(self.observe(several), prior, explain=explain, ask=ask)
@@ -321,7 +321,7 @@ class Classifier:
         return self.infer_batch([texts] if isinstance(texts, str) else list(texts), prior).posterior
 
     def predict(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
-        """(N,) the most probable outcome of each text: a label, or none of these where it is weighed."""
+        """(N,) the most probable outcome of each text: a label, or none of these where it is estimated."""
         return self.classes_[self.predict_proba(texts, prior).argmax(axis=1)]
 
     def simplex_draws(self, text: str, prior: PriorLike = None, count: int = 200) -> Float:

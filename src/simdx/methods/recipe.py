@@ -11,8 +11,9 @@ For a text x and the K labels of a panel,
 
 x_i are simulated texts, cos the mean of a lexical and an embedded cosine (`features`). The second order of an
 answer is D-SMC in closed form on the same bank (`smc`). Bandwidth, penalty and shares are the same for every
-panel, chosen on simulated text (docs/recipe.md); sharpness, and where none of these begins, is found for each
-bank. With an archive of real texts the recipe is cross-fitted from outside (`CrossFitted`).
+panel, chosen on simulated text (docs/recipe.md). Sharpness, and where none of these begins, are found for
+each bank. With an archive of real texts, `CrossFitted` fits the recipe several times, each time without the cases
+that this fit answers.
 """
 
 from contextlib import suppress
@@ -72,7 +73,7 @@ class LabelPosterior:
     def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """Joint distances to every simulation, and their shares of the kernel's answer.
 
-        Real cases carry what is missing to one.
+        Shares of real cases are left out, so the sum may be below one.
         """
         c, own = self.comparison, self.simulated
         cosine = c.cosine(c.observe(observations))

@@ -40,11 +40,11 @@ from simdx.service.wire import Json, dump
 
 log = logging.getLogger("simdx.service")
 TEND_SECONDS = CHECKPOINT_SECONDS
-# The framework's own, which a variable of the environment would send elsewhere: what it says of a request
-# is not ours to give. /metrics and the log say what may be said.
+# The framework would send telemetry about requests wherever an environment variable says. It is off: /metrics
+# and the log hold all that may be known outside.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 DESCRIPTION = (
-    "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
+    "Calibrated probabilities of a panel's labels and of none of these, from simulated texts. "
     "Every refusal is a problem+json body whose type says what to do."
 )
 
@@ -113,10 +113,10 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         return await page.get_response("index.html", request.scope)
 
     app.add_api_route("/", index, include_in_schema=False)
-    for kind in (HTTPException, RequestValidationError):  # which the framework would answer in its own words
+    for kind in (HTTPException, RequestValidationError):  # the framework would answer them in its own form
         app.add_exception_handler(kind, _to_the_gate)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
-    described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
+    described = cache(lambda: dump(app.openapi()))  # anybody may ask for it, so it is written once
 
     async def openapi() -> Response:
         return Json(described())
@@ -135,7 +135,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
 
 
 class KnownHosts(TrustedHostMiddleware):
-    """Probes are answered by whatever name: an orchestrator calls a pod by its address."""
+    """Health probes are answered under any host name: an orchestrator calls a pod by its address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         known = scope.get("path") in HEALTH
@@ -143,7 +143,7 @@ class KnownHosts(TrustedHostMiddleware):
 
 
 class HotRoute:
-    """POST /v1/classify past the framework's router and resolver, which cost as much as half an answer."""
+    """Takes POST /v1/classify past the framework's router and resolver, which cost half an answer."""
 
     route = next(route for route in routes.router.routes if getattr(route, "path", "") == routes.CLASSIFY)
 
@@ -177,12 +177,12 @@ def _open_audit(config: ServiceConfig) -> AuditStore | None:
     key = AuditKey.from_file(Path(config.audit_key), create=True)
     noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
     audit = AuditStore(config.audit_url, key, checkpoints=noted)
-    audit.checkpoint()  # a log that contradicts its last one is not written on
+    audit.checkpoint()  # a log that contradicts its last checkpoint is not written to
     return audit
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
-    """Once a second, asked or not: records get their checkpoint, refusals their record."""
+    """Once a second: note a checkpoint of new records, and record refusals."""
     failing = False
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
