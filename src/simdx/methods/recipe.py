@@ -12,8 +12,7 @@ For a text x and the K labels of a panel,
 x_i are simulated texts, cos the mean of a lexical and an embedded cosine (`features`). The second order of an
 answer is D-SMC in closed form on the same bank (`smc`). Bandwidth, penalty and shares are the same for every
 panel, chosen on simulated text (docs/recipe.md). Sharpness, and where none of these begins, are found for
-each bank. With an archive of real texts, `CrossFitted` fits the recipe several times, each time without the cases
-that this fit answers.
+each bank. A text that is also in the archive is answered by a fit without it (`CrossFitted`).
 """
 
 from contextlib import suppress
