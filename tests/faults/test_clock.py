@@ -1,7 +1,6 @@
-"""The wall clock jumps, back to 1970 and forward to 2099: order, chains and limits do not depend on it."""
+"""The wall clock jumps to 1970 and 2099, threads run out, a server never says a word: each ends in order."""
 
-import json
-import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -9,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
-from simdx.disk import write_atomically
+from simdx.errors import BadInput, RunFailed
 from simdx.service import auth
-from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, AuditStore, Entry, chain
 from simdx.service.auth import TokenFile
-from simdx.service.config import ServiceConfig
+from simdx.simulators.base import Completion, Request, stream
+from simdx.simulators.openai import time_limit
+from tests.faults.conftest import Cli
+from tests.simulators.faults import FaultyServer
 
 NOW = datetime.now(UTC)
 PAST, FUTURE = datetime(1970, 1, 2, tzinfo=UTC), datetime(2099, 6, 1, tzinfo=UTC)
@@ -36,25 +36,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
     for module in (auth, chain):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
-
-    def set_to(moment: datetime) -> None:
-        told[0] = moment
-
-    return set_to
+    return lambda moment: told.__setitem__(0, moment)
 
 
 def test_the_chain_is_ordered_by_its_links_not_by_its_dates(tmp_path: Path, clock: Set) -> None:
     log = AuditStore(f"sqlite:///{tmp_path}/a.sqlite3", AuditKey(bytes(32)))
-    for i, moment in enumerate((NOW, PAST, NOW - timedelta(days=1), NOW)):
+    for i, moment in enumerate((NOW, PAST, NOW - timedelta(days=1), FUTURE, NOW)):
         clock(moment)
         log.append([Entry(f"{i}.0", "answer", "me", "toy", text=f"text {i}")])
-    assert log.verify().ok
-    assert [r.id for r in log.records()] == ["0.0", "1.0", "2.0", "3.0"]
-    assert [r.id for r in log.page(limit=2)] == ["3.0", "2.0"]
+    assert [r.id for r in log.records()] == [f"{i}.0" for i in range(5)]
+    assert [r.id for r in log.page(limit=2)] == ["4.0", "3.0"]
     assert next(r.at for r in log.records() if r.id == "1.0").startswith("1970")
-    clock(FUTURE)
-    log.append([Entry("4.0", "answer", "me", "toy", text="text 4")])
-    clock(NOW)
     verdict = log.verify()
     assert (verdict.ok, verdict.records) == (True, 5)
     log.close()
@@ -74,32 +66,47 @@ def test_tokens_expire_by_the_clock_and_come_back_with_it(tmp_path: Path, clock:
     assert tokens.check(lasting) is None
 
 
-def test_a_changed_token_file_is_read_again_though_size_and_time_are_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    writer, reader = TokenFile(path), TokenFile(path)
-    first, second = (writer.new(name, ("classify",))[0] for name in ("aaaa", "bbbb"))
-    writer.revoke("aaaa")
-    assert (reader.check(first), reader.check(second) is None) == (None, False)
-    before = path.stat()
-    rows = json.loads(path.read_text())
-    rows["tokens"][0]["revoked"], rows["tokens"][1]["revoked"] = None, rows["tokens"][0]["revoked"]
-    write_atomically(path, json.dumps(rows, indent=1) + "\n")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert (reader.check(first) is None, reader.check(second)) == (False, None)
+@pytest.mark.parametrize("threads", [0, 1])
+def test_threads_that_cannot_be_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one worker the work of four is done; with none it is one clear failure, and never a wait."""
+    start, started = threading.Thread.start, []
+
+    def limited(self: threading.Thread) -> None:
+        if len(started) == threads:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    requests = [Request(f"number {i}") for i in range(6)]
+    answers = stream(requests, lambda request: Completion(request.prompt, "stop", 0, 0, 0.0), 4)
+    if threads:
+        assert sorted(position for position, _ in answers) == list(range(6))
+    else:
+        with pytest.raises(RunFailed, match="out of memory"):
+            list(answers)
 
 
-def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: Path, clock: Set) -> None:
-    config = ServiceConfig(
-        panels={str(world / "with-bank.yaml"): None}, audit_url=f"sqlite:///{tmp_path}/audit.sqlite3",
-        audit_key=tmp_path / "audit.key",
-    )  # fmt: skip
-    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
-        for moment in (NOW, FUTURE, PAST, NOW):
-            clock(moment)
-            reply = client.post("/v1/classify", json={"panel": "toy", "text": "red sweet fruit"})
-            assert reply.status_code == 200, reply.text
-        log = client.get("/v1/audit").json()
-    assert len(log["records"]) == 4
-    key, noted = AuditKey.from_file(tmp_path / "audit.key"), tmp_path / "audit.sqlite3.checkpoints"
-    assert AuditStore(f"sqlite:///{tmp_path}/audit.sqlite3", key, checkpoints=noted).verify().ok
+def test_a_silent_server_is_given_up(world: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Building, asking and embedding end and say why; a build goes on elsewhere."""
+    monkeypatch.setenv("SIMDX_TIMEOUT", "0.05")
+    out = world / "bank"
+    build = ("bank", "build", "--panel", world / "panel.yaml", "--per-label", "1", "--out", out)
+    with FaultyServer(["hang"] * 1_000) as server:
+        name = f"openai:m@{server.url}"
+        ask = ("classify", "red fruit", "--panel", world / "with-bank.yaml")
+        for asked in (
+            (*build, "--simulator", name),
+            (*ask, "--embedder", name),
+            (*ask, "--method", "elicited", "--simulator", name),
+        ):
+            ended = cli(*asked)
+            assert ended.code == 1, ended.err  # the prior must not pass for an answer
+            assert "did not answer in time" in ended.err.strip().splitlines()[-1]
+    assert not (out / "manifest.json").exists()
+    monkeypatch.setenv("SIMDX_TIMEOUT", "soon")
+    with pytest.raises(BadInput, match="SIMDX_TIMEOUT"):
+        time_limit()
+    monkeypatch.delenv("SIMDX_TIMEOUT")
+    assert (time_limit(), time_limit(2)) == (300, 2)
+    assert cli(*build, "--simulator", "scripted").code == 0

@@ -16,8 +16,8 @@ from simdx.review import read_scores
 from simdx.service.audit import AuditKey, AuditStore
 from simdx.service.auth import TokenFile
 from tests.conftest import ROOT
+from tests.faults.test_killed_writers import REVIEW, WRITERS, at, fresh
 from tests.faults.world import write_world
-from tests.faults.writers import REVIEW, WRITERS, at, fresh
 
 # Each of two processes: load everything, wait for the other, work, and tell how it ended in one JSON line.
 SCRIPT = """
@@ -105,8 +105,8 @@ import numpy as np
 import simdx.bank.builder
 from simdx.amortised.network import save
 from simdx.disk import load_arrays, save_arrays
-from tests.faults.networks import toy_network
-from tests.faults.writers import WRITERS, take"""
+from tests.faults.world import toy_network
+from tests.faults.test_killed_writers import WRITERS, take"""
     fresh(WRITERS["bank build"], tmp_path / "bank")
     told = [line for lines in both(tmp_path, imports, work) for line in lines]
     assert all(line.startswith("refused: another ") for line in told), told

@@ -1,9 +1,13 @@
-"""A small world on disk that every fault is tried on: a panel, a bank beside it, labelled cases."""
+"""What every fault is tried on: a panel, a bank beside it and labelled cases on disk, and a network."""
 
 import json
 import os
 from pathlib import Path
 
+import numpy as np
+
+from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
+from simdx.types import content_hash
 from tests.builders import WORDS
 
 PANEL = """\
@@ -36,3 +40,20 @@ def write_world(folder: Path, per_label: int = 5) -> None:
 def use_home(folder: Path) -> None:
     """Caches of this world, too, lie inside it."""
     os.environ["SIMDX_HOME"] = str(folder / "home")
+
+
+def toy_network(seed: int, width: int = 8) -> Network:
+    """A whole network without training one: what matters to faults is its files."""
+    rng = np.random.default_rng(seed)
+    shapes = ((width, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, len(WORDS)))
+    layers = tuple(
+        (rng.standard_normal(shape).astype(np.float32), rng.standard_normal(shape[1]).astype(np.float32))
+        for shape in shapes
+    )
+    card = Card(
+        panel="toy", panel_hash=content_hash("panel", *WORDS), labels=tuple(WORDS), bank="toy",
+        bank_hash="0" * 64, embedder="toy", blocks=(width,), populations=5, prior_conditioned=False,
+        prior=TrainingPrior(probabilities=(0.5, 0.25, 0.25), alpha0=3.0), objective="kl",
+        observations="bank", settings={"seed": seed}, version="1",
+    )  # fmt: skip
+    return Network(layers, card)
