@@ -36,7 +36,7 @@ from simdx_contrib.likelihood import (
     stretched,
 )
 from simdx_contrib.own_texts import texts_of_a_label
-from simdx_contrib.pooling import FLOOR, pooled
+from simdx_contrib.voices import FLOOR, pooled
 
 FOLDER = Path("results/voices")
 SCORES = FOLDER / "scores"

@@ -14,7 +14,7 @@ from simdx.methods.panel_data import PanelData
 from simdx.reading import WAYS
 
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
-    import simdx.amortised.method
+    import simdx.amortised.network
     import simdx.baselines.asking
     import simdx.baselines.by_bank  # noqa: F401
 
@@ -24,7 +24,7 @@ _PLACES = {
     "auto": ("simdx.methods.recipe", "fit_recipe"),
     "m-smc": ("simdx.methods.smc", "fit_multinomial"),
     "d-smc": ("simdx.methods.smc", "fit_dirichlet"),
-    "abi": ("simdx.amortised.method", "fit_amortised"),
+    "abi": ("simdx.amortised.network", "fit_amortised"),
     "centroid": ("simdx.baselines.by_bank", "Centroid"),
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
     "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),

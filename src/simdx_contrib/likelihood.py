@@ -27,8 +27,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from simdx.abc.prior import Prior
-from simdx.baselines.interview import replies_path, simulator_for
-from simdx.baselines.replies import Reply, ReplyStore
+from simdx.baselines.interview import Reply, ReplyStore, replies_path, simulator_for
 from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings

@@ -4,20 +4,22 @@ simulate    the recipe over the panel's bank
 likelihood  the exact likelihood of the case under the model
 ask         the model's probabilities of the option letters, in every order of the options
 
-Each is made to speak at its own temperature (found on texts of the bank, whose labels are known), and the
-three are pooled (`pooling`). The prior enters once, by Bayes' rule. None of these is the mean of the log odds
-that the recipe and the likelihood give it.
+Each is made to speak at its own temperature (found on texts of the bank, whose labels are known). One model
+stands behind all three, so their evidence is not added up: `pooled` is a log-linear pool whose weights sum
+to one, and about as sure as its voices are where they agree. The prior enters once, by Bayes' rule. None of
+these is the mean of the log odds that the recipe and the likelihood give it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_softmax, logit
 
 from simdx.abc.prior import Prior
 from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
@@ -27,10 +29,9 @@ from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Progress, Se
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.recipe import fit_recipe
 from simdx.reading import is_checklist
-from simdx.types import Float, Posterior, SecondOrder
+from simdx.types import Float, Mask, Posterior, SecondOrder
 from simdx_contrib.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
 from simdx_contrib.own_texts import Rehearsal
-from simdx_contrib.pooling import FLOOR, pooled
 
 
 class Voices(Fitted):
@@ -132,3 +133,23 @@ def _log(p: Float) -> Float:
 
 def fit_voices(data: PanelData, settings: Settings) -> Voices:
     return Voices(data, settings)
+
+
+# --------------------------------------------------------------------------- the pool
+
+
+FLOOR = 1e-6  # of a voice's probability: what one voice may say against a label
+CHECKLIST = 0.5  # weight of a density on a list of questions and answers, which no prompt would write
+
+
+def pooled(voices: Mapping[str, Float], checklist: Mask | None = None) -> Float:
+    """(N, K) log-likelihoods, up to a constant per row, from tempered ones of each voice."""
+    total: Float = np.zeros((1, 1))
+    weights: Float = np.zeros((1, 1))
+    for name, log_likelihood in voices.items():
+        weight = np.ones((1, 1))
+        if name == "likelihood" and checklist is not None:
+            weight = np.where(checklist, CHECKLIST, 1.0)[:, None]
+        total = total + weight * np.maximum(log_softmax(log_likelihood, axis=1), math.log(FLOOR))
+        weights = weights + weight
+    return total / weights

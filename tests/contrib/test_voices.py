@@ -28,8 +28,8 @@ from simdx_contrib.likelihood import (
     posterior_under,
     windows,
 )
-from simdx_contrib.pooling import pooled
 from simdx_contrib.prompts import PROMPTS_PER_LABEL, scoring_prompts
+from simdx_contrib.voices import pooled
 from tests.amortised.conftest import toy_panel_data
 from tests.baselines.conftest import Oracle, WordDensity
 from tests.conftest import ROOT

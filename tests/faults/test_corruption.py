@@ -15,7 +15,7 @@ import pytest
 
 from simdx.amortised import network as networks
 from simdx.bank.files import problems_of, read_bank, write_bank
-from simdx.baselines.replies import Reply, ReplyStore
+from simdx.baselines.interview import Reply, ReplyStore
 from simdx.embedders import embed_cached, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.panels import load_panel

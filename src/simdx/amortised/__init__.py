@@ -2,7 +2,7 @@
 
     training_set   observations from simulated text, and what D-SMC says about each
     train          Adam on those targets (torch)
-    network        the trained network: numpy forward pass, file format, what it may be used for
+    network        the trained network: numpy forward pass, file format, what it may be used for; as a method
     fidelity       network against D-SMC, case by case
 
 The D-SMC posterior of an observation z depends on z only through c = class_means @ z (K numbers) and on
