@@ -1,7 +1,7 @@
 """What is here for speed alone, and why. Nothing in this file changes an answer.
 
 A first answer is due within a second of processor time, and a batch should cost no more than scikit-learn's
-TF-IDF with a logistic regression. Importing scikit-learn takes over 1.1 s, scipy.sparse .6 s, so a few rows are
+TF-IDF with a logistic regression. Importing scikit-learn takes over 1.1 s, scipy.sparse .6 s, so few rows are
 multiplied by numpy, and scipy is imported for many. `TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5),
 sublinear_tf=True)` makes the same rows (tests/methods/test_lexical.py) at twice the time of a whole answer.
 
