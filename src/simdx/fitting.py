@@ -53,15 +53,12 @@ def fit_method(data: PanelData, settings: Settings) -> Fitted:
 
 
 def _fit_of(settings: Settings) -> Callable[[PanelData, Settings], Fitted]:
+    """What fits these settings: another package's, the live engine, or the method's own."""
     if settings.method not in _PLACES:
         return plugins.load("methods", settings.method)
-    module, name = _place(settings)
+    live = ("simdx.methods.smc", "Live")
+    module, name = live if settings.engine == "live" else _PLACES[settings.method]
     return getattr(import_module(module), name)
-
-
-def _place(settings: Settings) -> tuple[str, str]:
-    """Module and name of what fits these settings: the live engine, else the method's own."""
-    return ("simdx.methods.smc", "Live") if settings.engine == "live" else _PLACES[settings.method]
 
 
 _LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels

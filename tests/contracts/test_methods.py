@@ -20,7 +20,7 @@ from simdx.types import Float, case_key
 from simdx_contrib import tuning
 from tests.amortised.conftest import toy_panel_data
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
-from tests.contracts.variants import NEED_A_SERVER, VARIANTS, House
+from tests.contracts.variants import NEED_A_SERVER, VARIANTS, EveryMethod
 from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
@@ -44,7 +44,7 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EveryMethod]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))  # what a method remembers stays here
         panel_data = toy_panel_data(embedder="wordllama")
@@ -56,12 +56,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         patch.setattr(tuning, "EPOCHS", 3)
         patch.setattr(tuning, "RATE", 2e-4)
         weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in MODELS.items()}
-        yield House(panel_data, str(folder), weights)
+        yield EveryMethod(panel_data, str(folder), weights)
 
 
 @pytest.fixture
-def panel_data(house: House) -> PanelData:
-    return house.panel_data
+def panel_data(every: EveryMethod) -> PanelData:
+    return every.panel_data
 
 
 @pytest.fixture(params=VARIANTS)
@@ -70,8 +70,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def fitted(name: str, house: House) -> Fitted:
-    return house[name]
+def fitted(name: str, every: EveryMethod) -> Fitted:
+    return every[name]
 
 
 def distributions(p: Float, prior: Float, atol: float = 1e-6) -> None:
@@ -108,16 +108,16 @@ def test_rows_are_distributions_of_finite_weight(
         assert table.among_labels.argmax(axis=1).tolist() == [0, 1, 2]
 
 
-def test_texts_of_every_script(house: House, name: str) -> None:
+def test_texts_of_every_script(every: EveryMethod, name: str) -> None:
     """A model that is asked replies now right, now hostile, as the request has it."""
     replies = ("A", "B: 0.7\nA: 0.2\nC: 0.1", "", *SAMPLES)
 
     def reply(request: Request) -> str:
         return replies[case_key(str(request)) % len(replies)]
 
-    seen = house.panel_data.observe([text for text in SAMPLES if text.strip()])
-    asks = house.settings(name).simulator == "oracle"  # the others never see a reply: fitted once is enough
-    fitted = house.fit(name, answer=reply) if asks else house[name]
+    seen = every.panel_data.observe([text for text in SAMPLES if text.strip()])
+    asks = every.settings(name).simulator == "oracle"  # the others never see a reply: fitted once is enough
+    fitted = every.fit(name, answer=reply) if asks else every[name]
     p = fitted.answer(seen, UNIFORM).among_labels
     assert len(p) == len(seen.texts)
     distributions(p, UNIFORM.probabilities, atol=1e-5)
@@ -129,11 +129,11 @@ weights = st.lists(st.sampled_from([0.0, 1e-9, 0.3, 1.0]), min_size=3, max_size=
 @settings(bounded, max_examples=8)
 @given(st.data(), st.lists(filled_texts, min_size=1, max_size=3), weights)
 def test_any_texts_under_any_prior(
-    house: House, data: st.DataObject, cases: list[str], weights: list[float]
+    every: EveryMethod, data: st.DataObject, cases: list[str], weights: list[float]
 ) -> None:
     prior = np.array(weights) / sum(weights)
     for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
-        table = house[name].answer(house.panel_data.observe(cases), Prior(prior, 3.0))
+        table = every[name].answer(every.panel_data.observe(cases), Prior(prior, 3.0))
         distributions(table.among_labels, prior, atol=1e-5)
 
 
@@ -175,7 +175,7 @@ def test_it_is_what_it_declares(name: str, fitted: Fitted, panel_data: PanelData
 
 
 def test_a_remote_embedder_makes_any_method_remote(
-    name: str, house: House, monkeypatch: pytest.MonkeyPatch
+    name: str, every: EveryMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "_descend", lambda *args: None)  # nothing need be learned
 
@@ -185,9 +185,9 @@ def test_a_remote_embedder_makes_any_method_remote(
         remote = True
 
         def __getattr__(self, attribute: str) -> object:
-            return getattr(house.panel_data.embedder, attribute)
+            return getattr(every.panel_data.embedder, attribute)
 
-    assert house.fit(name, replace(house.panel_data, embedder=Remote())).remote
+    assert every.fit(name, replace(every.panel_data, embedder=Remote())).remote
 
 
 @pytest.mark.parametrize("name", PROPORTIONAL)
@@ -200,9 +200,9 @@ def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, panel_data: Panel
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> None:
-    bank = house.panel_data.bank
-    rows, answers = cross_fitted(house.panel_data, house.settings(name))
+def test_what_refits_answers_its_own_bank_held_out(name: str, every: EveryMethod) -> None:
+    bank = every.panel_data.bank
+    rows, answers = cross_fitted(every.panel_data, every.settings(name))
     assert sorted(rows.tolist()) == list(range(len(bank.texts)))
     right = answers.among_labels.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone

@@ -25,6 +25,7 @@ LABELLED = [
     Case("the motor of an engine", label="engine"),
 ]
 NEED_A_SERVER = {"systemone", "upstream"}  # tests/contrib and tests/service ask a real one
+LIVE = {"engine": "live", "simulator": "scripted"}
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"method": name} for name in methods() if name not in NEED_A_SERVER},
     "m-smc soft": {"method": "m-smc", "kernel": "soft"},
@@ -35,14 +36,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "d-smc particles": {"method": "d-smc", "engine": "particles", "particles": 30, "populations": 3},
     "m-smc absolute": {"method": "m-smc", "tolerance": 0.4},
     "d-smc absolute": {"method": "d-smc", "tolerance": 0.5},
-    "m-smc live": {
-        "method": "m-smc",
-        "engine": "live",
-        "simulator": "scripted",
-        "budget": 200,
-        "populations": 2,
-    },
-    "d-smc live": {"method": "d-smc", "engine": "live", "simulator": "scripted", "budget": 6},
+    "m-smc live": {"method": "m-smc", **LIVE, "budget": 200, "populations": 2},
+    "d-smc live": {"method": "d-smc", **LIVE, "budget": 6},
 }
 
 
@@ -56,7 +51,7 @@ def said(request: Request) -> str:
 
 
 @dataclass(frozen=True)
-class House:
+class EveryMethod:
     """The toy panel's data, a network for it, and each variant fitted once."""
 
     panel_data: PanelData

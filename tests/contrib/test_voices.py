@@ -159,16 +159,6 @@ def test_a_text_longer_than_the_banks_is_told_with_less_confidence(
     assert fitted.usual_length == pytest.approx(np.mean(words))
 
 
-def test_a_gpu_is_given_more_texts_to_find_its_temperature_on(
-    panel_data: PanelData, density: WordDensity
-) -> None:
-    few = Likelihood(panel_data, Settings(method="likelihood"), density).unprepared()
-    density.quick = True
-    many = Likelihood(panel_data, Settings(method="likelihood"), density).unprepared()
-    counts = np.bincount(panel_data.bank.label_index)
-    assert few == 12 < many == np.minimum(counts, 40).sum()
-
-
 def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> None:
     sure = np.log(np.array([[0.7, 0.2, 0.1]]))
     other = np.log(np.array([[0.1, 0.2, 0.7]]))

@@ -16,7 +16,7 @@ from simdx.methods.background import kinds_of
 from simdx.methods.calibration_record import TRANSFERRED_OUTSIDE, Calibration
 from simdx.methods.fitted import CrossFitted
 from simdx.methods.outside import Outside
-from simdx.methods.panel_data import FOLDS, fold_of
+from simdx.methods.panel_data import fold_of
 from simdx.methods.real_cases import CLAIMED, LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
 from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe
 from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
@@ -159,25 +159,6 @@ def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, pane
     assert found[1] != pytest.approx(alone(seen, UNIFORM)[1], abs=1e-4)
 
 
-def test_folds_share_out_and_join_in_order(panel_data: PanelData) -> None:
-    fits = fit_recipe(with_archive(panel_data, ARCHIVE), Settings())
-    asked = panel_data.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
-    rows = [r.tolist() for r, _, _ in fits._parts(asked)]
-    assert sorted(i for r in rows for i in r) == [0, 1, 2, 3]
-    assert [1, 3] in rows
-    joined = fits._in_order(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
-    assert joined.tolist() == [len(t) for t in asked.texts]
-    for held, part, fitted in fits._parts(asked):
-        if held.tolist() != [1, 3]:
-            left = {plain(t) for t in fitted.data.real.texts}
-            assert not left & {plain(t) for t in part.texts}
-    assert set(map(fold_of, map(str, range(200)))) == set(range(FOLDS))
-    assert fits._in_order(panel_data.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (
-        0,
-        3,
-    )
-
-
 def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(panel_data: PanelData) -> None:
     labelled = with_real(panel_data, [Case("a red fruit", label="apple")], 2.0)
     taught = with_archive(
@@ -226,11 +207,6 @@ def test_answers_state_the_archive_and_never_quote_it(
     kept = [p.read_bytes() for p in private_home.rglob("*") if p.is_file()]
     assert kept
     assert not any(word in content for content in kept for word in (b"cider press and", b"ferry boat"))
-
-
-def test_an_empty_archive_is_refused(panel_data: PanelData) -> None:
-    with pytest.raises(BadInput, match="no unlabelled cases"):
-        with_archive(panel_data, ["  ", ""])
 
 
 def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:

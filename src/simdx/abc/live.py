@@ -22,7 +22,7 @@ from numpy.random import Generator
 
 from simdx.abc.dirichlet import dirichlet
 from simdx.abc.multinomial import jump_density
-from simdx.abc.particles import check_keys, check_stay, join
+from simdx.abc.particles import at_the_end, check_keys, check_stay, join
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.smc import Particles, Population, Schedule, pick, run, stream
 from simdx.abc.space import check_observations
@@ -95,8 +95,7 @@ def multinomial_live(
         simulator = CountedSimulator(simulate, budget, z.shape[1])
         model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
         _, trace = run(model, schedule)
-        last = int(trace.populations[0]) - 1
-        parts.append((Posterior(trace.mass[last], trace.ess[last], trace.tolerance[last]), trace))
+        parts.append((at_the_end(trace), trace))
     return join(parts)
 
 

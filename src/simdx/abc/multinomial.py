@@ -61,23 +61,25 @@ def multinomial(
     log-weight per label to the masses. `Posterior.tolerance` is the distance reached, or the bandwidth of the
     soft kernel.
     """
-    _check(kernel, bandwidth, populations, tolerance, boundary)
+    how = kernel, bandwidth, populations, tolerance, boundary
+    _check(*how)
     z = check_observations(observations, bank_vectors.shape[1])
     prior_row, mass = label_mass(prior, n_labels, z.shape[0], bias)
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
+    nearest = kernel == "hard" and tolerance is None and boundary == "fractional"
     for part, cosine, own_mass in _blocks(atoms, z, mass):
-        if kernel == "soft":
-            result = _soft(atoms, cosine, own_mass, bandwidth)
-        elif tolerance is not None:
-            result = _within(atoms, cosine, own_mass, tolerance)
-        elif boundary == "fractional":
-            result = _nearest(atoms, cosine, own_mass, 0.5**populations)
-        else:
-            result = _nearest_whole(atoms, cosine, own_mass, populations)
-        out[part], effective[part], reached[part] = result
+        if nearest:  # by partial sorts
+            out[part], effective[part], reached[part] = _nearest(atoms, cosine, own_mass, 0.5**populations)
+            continue
+        weight, reached[part] = _weights(atoms, cosine, own_mass, *how)
+        by_label = np.add.reduceat(weight, atoms.starts, axis=1).astype(np.float64)
+        total = by_label.sum(axis=1)
+        square = np.einsum("ij,ij->i", weight, weight).astype(np.float64)
+        effective[part] = np.divide(total**2, square, out=np.zeros_like(total), where=total > 0)
+        out[part] = atoms.spread(by_label / np.where(total > 0, total, 1.0)[:, None])
     nothing = effective == 0
     if nothing.any():
         out[nothing] = np.broadcast_to(prior_row, out.shape)[nothing]
@@ -102,24 +104,14 @@ def simulation_weights(
 
     Their sums per label are the posterior of `multinomial`. All zero where nothing was accepted.
     """
-    _check(kernel, bandwidth, populations, tolerance, boundary)
+    how = kernel, bandwidth, populations, tolerance, boundary
+    _check(*how)
     z = check_observations(observations, bank_vectors.shape[1])
     _, mass = label_mass(prior, n_labels, z.shape[0], bias)
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
     for part, cosine, own_mass in _blocks(atoms, z, mass):
-        if kernel == "soft":
-            weight = _soft_weights(atoms, cosine, own_mass, bandwidth).astype(np.float64)
-        elif tolerance is not None:
-            weight = np.where(cosine >= 1 - tolerance - TIE, own_mass[:, atoms.label] * atoms.share, 0)
-        else:
-            order, value, each = _sorted(atoms, cosine, own_mass)
-            if boundary == "fractional":
-                kept, _ = _keep_fraction(value, each, 0.5**populations)
-            else:
-                kept = np.where(_block_cut(value, each, populations)[-1], each, 0)
-            weight = np.zeros(cosine.shape)
-            np.put_along_axis(weight, order, kept, axis=1)
+        weight = _weights(atoms, cosine, own_mass, *how)[0].astype(np.float64)
         total = weight.sum(axis=1, keepdims=True)
         out[part, atoms.rows] = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
     return out
@@ -193,35 +185,36 @@ def jump_density(population: Float, possible: Mask, stay: float) -> Float:
 # --------------------------------------------------------------------------- kernels on one chunk
 
 
-def _soft_weights(atoms: Atoms, cosine: Float, mass: Float, bandwidth: float) -> Float:
-    """Unnormalised weights, largest one, in single precision: a softmax over the bank."""
-    with np.errstate(divide="ignore"):
-        offset = np.log(mass[:, atoms.label] * atoms.share).astype(np.float32)
-    logit = np.multiply(cosine, np.float32(1 / bandwidth), out=cosine)
-    logit += offset
-    logit -= logit.max(axis=1, keepdims=True)
-    return np.exp(logit, out=logit)
-
-
-def _soft(atoms: Atoms, cosine: Float, mass: Float, bandwidth: float) -> tuple[Float, Float, Float]:
-    weight = _soft_weights(atoms, cosine, mass, bandwidth)
-    by_label = np.add.reduceat(weight, atoms.starts, axis=1).astype(np.float64)
-    total = by_label.sum(axis=1)
-    effective = total**2 / np.einsum("ij,ij->i", weight, weight).astype(np.float64)
-    return atoms.spread(by_label / total[:, None]), effective, np.full(total.size, bandwidth)
-
-
-def _within(atoms: Atoms, cosine: Float, mass: Float, tolerance: float) -> tuple[Float, Float, Float]:
-    """Absolute tolerance. Where nothing is accepted the sums are zero and the caller answers the prior."""
-    inside = cosine >= np.float32(1 - tolerance - TIE)
-    share = np.where(inside, atoms.share, 0)
-    by_label = np.add.reduceat(share, atoms.starts, axis=1) * mass[:, atoms.present]
-    squares = np.add.reduceat(share**2, atoms.starts, axis=1) * mass[:, atoms.present] ** 2
-    total = by_label.sum(axis=1)
-    some = total > 0
-    safe = np.where(some, total, 1.0)
-    effective = np.where(some, total**2 / np.where(some, squares.sum(axis=1), 1.0), 0.0)
-    return atoms.spread(by_label / safe[:, None]), effective, np.full(total.size, float(tolerance))
+def _weights(
+    atoms: Atoms,
+    cosine: Float,
+    mass: Float,
+    kernel: str,
+    bandwidth: float,
+    populations: int,
+    tolerance: float | None,
+    boundary: str,
+) -> tuple[Float, Float | float]:
+    """Unnormalised weight of every atom for each case (zero: nothing accepted), and the distance reached."""
+    if kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
+        with np.errstate(divide="ignore"):
+            offset = np.log(mass[:, atoms.label] * atoms.share).astype(np.float32)
+        logit = np.multiply(cosine, np.float32(1 / bandwidth), out=cosine)
+        logit += offset
+        logit -= logit.max(axis=1, keepdims=True)
+        return np.exp(logit, out=logit), bandwidth
+    if tolerance is not None:
+        inside = cosine >= np.float32(1 - tolerance - TIE)
+        return np.where(inside, mass[:, atoms.label] * atoms.share, 0.0), float(tolerance)
+    order, value, each = _sorted(atoms, cosine, mass)
+    if boundary == "fractional":
+        kept, last = _keep_fraction(value, each, 0.5**populations)
+    else:
+        inside = _block_cut(value, each, populations)[-1]
+        kept, last = np.where(inside, each, 0), inside.sum(axis=1) - 1
+    weight = np.zeros(cosine.shape)
+    np.put_along_axis(weight, order, kept, axis=1)
+    return weight, 1 - value[np.arange(len(value)), last]
 
 
 def _nearest(atoms: Atoms, cosine: Float, mass: Float, target: float) -> tuple[Float, Float, Float]:
@@ -252,19 +245,6 @@ def _nearest(atoms: Atoms, cosine: Float, mass: Float, target: float) -> tuple[F
         reached[where] = 1 - value[np.arange(todo.size), last][done]
         todo, count = todo[~done], min(n, 2 * count)
     return posterior, effective, reached
-
-
-def _nearest_whole(atoms: Atoms, cosine: Float, mass: Float, populations: int) -> tuple[Float, Float, Float]:
-    order, value, each = _sorted(atoms, cosine, mass)
-    inside = _block_cut(value, each, populations)[-1]
-    kept = np.where(inside, each, 0)
-    total = kept.sum(axis=1)
-    last = inside.sum(axis=1) - 1
-    return (
-        _label_sums(atoms, order, kept) / total[:, None],
-        total**2 / np.sum(kept**2, axis=1),
-        1 - value[np.arange(value.shape[0]), last],
-    )
 
 
 # --------------------------------------------------------------------------- arithmetic on sorted atoms

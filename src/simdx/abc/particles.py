@@ -15,6 +15,7 @@ form) within Monte Carlo error.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,8 +62,8 @@ def multinomial_smc(
         part = slice(start, start + step)
         own = np.broadcast_to(rows, (z.shape[0], n_labels))[part]
         model = BankLabels(atoms, z[part], own, Streams(seed, keys[part]), stay)
-        population, trace = run(model, schedule)
-        parts.append((_label_posterior(model, population, trace), trace))
+        _, trace = run(model, schedule)
+        parts.append((at_the_end(trace), trace))
     return join(parts)
 
 
@@ -248,25 +249,22 @@ def _kernel(x: Float, w: Float) -> tuple[Float, Float]:
 # --------------------------------------------------------------------------- answers
 
 
-def _label_posterior(model: BankLabels, population: Population, trace: Trace) -> Posterior:
-    last = trace.populations - 1
-    each = np.arange(model.n_cases)
+def at_the_end(trace: Trace) -> Posterior:
+    """What each case's last own population says."""
+    last, each = trace.populations - 1, np.arange(len(trace.populations))
     return Posterior(trace.mass[last, each], trace.ess[last, each], trace.tolerance[last, each])
 
 
 def _simplex_posterior(
     model: SimplexPoints, population: Population, trace: Trace, cap: float | None
 ) -> Posterior:
-    last = trace.populations - 1
-    each = np.arange(model.n_cases)
     nothing = population.weight.sum(axis=1) == 0
     # A case the prior answers gets a placeholder point here and the prior's own summary below.
     weight = np.where(nothing[:, None], 1.0, population.weight)
     some = summarise(moments_of(from_log_ratio(population.particles), weight), cap)
-    mean, ess = trace.mass[last, each], trace.ess[last, each]
-    kept = some.combined(lambda column: column[~nothing])
-    second = with_prior(kept, nothing, model.prior, mean, ess)
-    return Posterior(mean, ess, trace.tolerance[last, each], second)
+    kept, end = some.combined(lambda column: column[~nothing]), at_the_end(trace)
+    second = with_prior(kept, nothing, model.prior, end.probabilities, end.effective_simulations)
+    return replace(end, second_order=second)
 
 
 def _single_label(n: int, prior: Prior, populations: int) -> tuple[Posterior, Trace]:
