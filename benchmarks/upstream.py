@@ -5,7 +5,8 @@ python benchmarks/upstream.py FOLDER --panel reports8 --panel clinc10 [--upstrea
 FOLDER holds panels as `simdx validate transfer` takes them. Without --upstream, the server is a second simdx
 on this machine that answers with plain M-SMC. Before: its probabilities, and one minus the largest as a sign
 of none of these. After: `simdx serve --upstream` with 0, 12 and 50 labelled cases, and a fifth as many of
-none of these. Five draws of labelled cases; the other cases are measured.
+none of these; means over five draws of them. Measured on the other cases: `labels` on cases of the labels,
+among the labels; `all` on these and a quarter as many of none of these, over every outcome.
 """
 
 import argparse
@@ -16,12 +17,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
+from simdx.methods.calibration import HeldOutScores
+from simdx.methods.calibration_record import Calibration
 from simdx.metrics.calibration import ece
 from simdx.metrics.scores import ood_auroc
 from simdx_contrib.systemone import Upstream
@@ -47,43 +51,53 @@ def second_simdx(panel: Path) -> Iterator[str]:
         thread.join(timeout=20)
 
 
-def measure(folder: Path, address: str) -> list[dict[str, object]]:
+def measure(folder: Path, address: str) -> Iterator[dict[str, object]]:
     classifier = Classifier(folder / "panel.yaml", method="upstream", simulator=address)
     names, fitted = classifier.panel.names, classifier.fitted
     assert isinstance(fitted, Upstream)
     cases = read_cases(folder / "cases.jsonl", labels=names)
     truth = np.array([names.index(str(case.label)) for case in cases.cases])
-    inside = fitted.scores(classifier.observe(cases.texts), truth)
-    outside = fitted.scores(classifier.observe(read_cases(folder / "ood.jsonl", labelled=False).texts))
-    base, rows = fitted.calibration, []
+    asked = [classifier.observe(d.texts) for d in (cases, read_cases(folder / "ood.jsonl", labelled=False))]
+    inside, outside = fitted.scores(asked[0], truth), fitted.scores(asked[1])
+    raw = [np.log(fitted.said(part.texts)) for part in asked]
+    plain = [replace(part, likelihood=told) for part, told in zip((inside, outside), raw, strict=True)]
+    base, silent = fitted.calibration, Calibration(sharpness=1.0)  # as the server said it, no none of these
     for n in LABELLED:
         found = []
-        for draw in range(DRAWS if n else 1):
+        for draw in range(DRAWS):
             rng = np.random.default_rng(draw)
             own, others = rng.permutation(len(truth)), rng.permutation(len(outside.likelihood))
             fitted.calibration = base
             if n:
                 fitted.take(inside.at(own[:n]), outside.at(others[: n // 5]))
-            kept, left = inside.at(own[n:]), outside.at(others[n // 5 :])
-            posterior = kept.posterior(fitted.calibration)
-            none, beyond = (part.outside(fitted.calibration) for part in (kept, left))
-            said, said_outside = np.exp(kept.likelihood), np.exp(left.likelihood)
-            found.append(
-                {
-                    "ece_before": ece(said, kept.label_index).value,
-                    "ece_after": ece(posterior, kept.label_index).value,
-                    "accuracy_before": float((said.argmax(axis=1) == kept.label_index).mean()),
-                    "accuracy_after": float((posterior.argmax(axis=1) == kept.label_index).mean()),
-                    "outside_auroc_before": ood_auroc(
-                        1 - said.max(axis=1), 1 - said_outside.max(axis=1)
-                    ).value,
-                    "outside_auroc_after": ood_auroc(none, beyond).value,
-                }
-            )
+            rows = own[n:], others[n // 5 :]
+            before = figures(*(part.at(i) for part, i in zip(plain, rows, strict=True)), silent)
+            scored = (inside, outside) if n else plain
+            after = figures(*(part.at(i) for part, i in zip(scored, rows, strict=True)), fitted.calibration)
+            found.append({f"{name}_before": value for name, value in before.items()} | {
+                f"{name}_after": value for name, value in after.items()
+            })  # fmt: skip
         mean = {key: round(float(np.mean([row[key] for row in found])), 4) for key in found[0]}
-        rows.append({"panel": classifier.panel.name, "labelled": n, "draws": len(found), **mean})
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+        yield {"panel": classifier.panel.name, "labelled": n, "draws": DRAWS, **mean}
+
+
+def figures(inside: HeldOutScores, outside: HeldOutScores, under: Calibration) -> dict[str, float]:
+    among, truth = inside.among_labels(under), inside.label_index
+    none = [part.outside(under) for part in (inside, outside)]
+    if none[0] is None:
+        none = [1 - part.among_labels(under).max(axis=1) for part in (inside, outside)]
+    mixed = outside.at(np.arange(min(len(truth) // 4, len(outside.likelihood))))
+    n_labels = among.shape[1]
+    whole = np.concatenate([part.posterior(under) for part in (inside, mixed)])
+    whole = np.pad(whole, ((0, 0), (0, n_labels + 1 - whole.shape[1])))
+    every = np.append(truth, np.full(len(mixed.label_index), n_labels))
+    return {
+        "ece_labels": ece(among, truth).value,
+        "accuracy_labels": float((among.argmax(axis=1) == truth).mean()),
+        "ece_all": ece(whole, every).value,
+        "accuracy_all": float((whole.argmax(axis=1) == every).mean()),
+        "outside_auroc": ood_auroc(*none).value,
+    }
 
 
 def main() -> None:
@@ -101,10 +115,11 @@ def main() -> None:
         else:
             with second_simdx(chosen.folder / panel / "panel.yaml") as address:
                 rows += measure(chosen.folder / panel, address)
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     before = json.loads(chosen.out.read_text(encoding="utf-8")) if chosen.out.is_file() else {}
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     record = json.dumps({**before, chosen.name: rows}, indent=1)
     chosen.out.write_text(record + "\n", encoding="utf-8")
+    print(record)
 
 
 if __name__ == "__main__":

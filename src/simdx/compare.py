@@ -75,7 +75,7 @@ class Run:
         return np.stack([own.get(label, np.zeros(len(self.posterior))) for label in labels], axis=1)
 
 
-def compare(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -> dict[str, Any]:
+def paired(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -> dict[str, Any]:
     """Both runs' metrics, and each difference with its interval and p-value."""
     second = second.like(first)
     labels = tuple(label for label in first.labels if label != NONE_OF_THESE)

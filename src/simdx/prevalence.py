@@ -26,9 +26,9 @@ from simdx.methods.calibration_record import LEAST_AUROC
 from simdx.types import NONE_OF_THESE, Case, Float
 
 FEWEST = 30  # texts that shares are read from
-LEAST_GAP = (
-    0.2  # between the detector's mean probability outside and inside, below which nothing is corrected
-)
+# Between the detector's mean probability outside and inside, below which nothing is corrected. This and the
+# constants below were once set with the panels of results/prevalence in view.
+LEAST_GAP = 0.2
 FEWEST_OUTSIDE = 5  # labelled cases of none of these that can say what the detector misses
 FLATTERED = 5
 OFF = 0.05  # mean error of a label's share on other panels
@@ -65,9 +65,17 @@ class Rates:
         return float((outside.sum() + more / 2) / (len(outside) + more))
 
 
-TRANSFERRED = Rates(
-    np.array([0.034, 0.022, 0.044, 0.023, 0.009]), np.array([0.53, 0.44, 0.70, 0.45, 0.29]), labelled=False
-)  # of airways, clauses10, clinc10, injuries and reports8 (results/prevalence)
+# Inside and outside on panels that had labelled cases (results/prevalence).
+MEASURED = {
+    "airways": (0.059, 0.557), "clauses10": (0.024, 0.403), "clinc10": (0.048, 0.636),
+    "injuries": (0.040, 0.436), "reports8": (0.007, 0.273),
+}  # fmt: skip
+
+
+def transferred(panel: str) -> Rates:
+    """The rates of the other panels."""
+    inside, outside = np.array([pair for name, pair in MEASURED.items() if name != panel]).T
+    return Rates(inside, outside, labelled=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +162,9 @@ def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | Non
     if found.auroc is not None and found.auroc < LEAST_AUROC:
         return None, f"background texts are hardly recognised (AUROC {found.auroc:.2f})", basis
     others = [case.text for case in cases if case.label == NONE_OF_THESE]
-    if (
-        len(cases) and len(others) < FEWEST_OUTSIDE
-    ):  # they moved the detector, and other panels' rates with it
+    if len(cases) and len(others) < FEWEST_OUTSIDE:  # other panels' rates are not of a detector they moved
         return None, f"the labelled cases hold fewer than {FEWEST_OUTSIDE} of none of these", basis
-    rates, by = TRANSFERRED, "the detector's rates are those of other panels"
+    rates, by = transferred(classifier.panel.name), "the detector's rates are those of other panels"
     if len(others) >= FEWEST_OUTSIDE:
         own = [case.text for case in cases if case.label != NONE_OF_THESE]
         inside, outside = (classifier.infer_batch(some).out_of_class for some in (own, others))

@@ -46,6 +46,9 @@ ORDERS = 4  # of the options, unless --budget says otherwise: each is a question
 MOST_BYTES = 4_000_000  # of a reply
 SECONDS = 120.0
 FLOOR = 1e-6  # a probability that a server rounded to nought
+# The same where labelled cases calibrate: a server's wrong noughts would speak against any sharpness. Chosen
+# with the two panels of results/upstream in view.
+TAKEN_FOR_NOUGHT = 0.01
 TOGETHER = 4  # texts asked at once
 UPSTREAM = "upstream"  # the voice that keeps what was said
 EMPTY = ("", "N/A")  # the second where a server refuses the first
@@ -151,6 +154,8 @@ class Upstream(SystemOne):
     result can be told, so that nothing is accepted.
     """
 
+    _least = FLOOR
+
     def __init__(self, data: PanelData, settings: Settings) -> None:
         data = calibrated(data)
         super().__init__(data, settings)
@@ -171,6 +176,7 @@ class Upstream(SystemOne):
 
     def take(self, asked: HeldOutScores, beyond: HeldOutScores | None) -> None:
         assert self.calibration is not None
+        self._least = TAKEN_FOR_NOUGHT
         enough = len(asked.label_index) >= TELLING_CASES
         self.calibration = (calibrate_on if enough else fit_on)(asked, self.calibration, beyond)
         if self._outside is not None:
@@ -178,10 +184,10 @@ class Upstream(SystemOne):
 
     def scores(self, observations: Observations, truth: Int | None = None) -> HeldOutScores:
         """What the server says of the labels, and the panel of none of these."""
-        told = np.log(self._said(observations.texts))
+        told = np.log(np.maximum(self.said(observations.texts), TAKEN_FOR_NOUGHT))
         return replace(scores_of(self.data, observations, truth), likelihood=told, second=None)
 
-    def _said(self, texts: Sequence[str]) -> Float:
+    def said(self, texts: Sequence[str]) -> Float:
         with ThreadPoolExecutor(TOGETHER) as several:
             return np.concatenate(
                 list(several.map(lambda text: self._server.ask(text, self._options), texts))
@@ -189,8 +195,9 @@ class Upstream(SystemOne):
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         assert self.calibration is not None
-        told, n = self._said(observations.texts), len(observations.texts)
-        posterior = sharpened(LogLikelihoods(np.log(told)), prior.probabilities, self.calibration)
+        told, n = self.said(observations.texts), len(observations.texts)
+        log_likelihood = LogLikelihoods(np.log(np.maximum(told, self._least)))
+        posterior = sharpened(log_likelihood, prior.probabilities, self.calibration)
         return Inferred(Posterior(posterior, np.zeros(n), np.full(n, np.nan)), voices={UPSTREAM: told})
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:

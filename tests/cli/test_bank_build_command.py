@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
 from simdx.bank.describe import usable
 from simdx.bank.plan import larger_than
@@ -127,27 +125,6 @@ def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
     assert not (tmp_path / "bank").exists()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (("--simulator", "nobody"), "unknown model 'nobody'"),
-        (("--simulator", "openai:x"), "openai:"),
-        (("--temperature", "7"), "temperature"),
-        (("--top-p", "0"), "top"),
-        (("--voice", "loud"), "voice"),
-        (("--per-label", "0"), "per"),
-        (("--per-label", "100001"), "100001 texts per label are too many: ask for at most 100,000"),
-        (("--background", "100001"), "of the background are too many"),
-        (("--seed", "-1"), "--seed"),
-    ],
-)
-def test_bad_input_is_one_line_and_writes_nothing(
-    cli: Cli, wrong: tuple[str, str], said: str, tmp_path: Path
-) -> None:
-    assert said in cli(*BUILD, "--out", tmp_path / "bank", *wrong).complaint
-    assert not (tmp_path / "bank").exists()
-
-
 def test_the_path_is_refused_before_a_model_is_looked_for(cli: Cli, tmp_path: Path) -> None:
     """A simulator whose server is nowhere: whoever asked it first would complain of that."""
     taken, foreign = tmp_path / "file", tmp_path / "folder"
@@ -202,15 +179,6 @@ def test_a_finished_bank_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
     assert "simulator scripted, not the one given" in cli(*BUILD, "--out", out, *other).complaint
     assert "larger finished bank" in cli(*BUILD, "--out", out, "--per-label", 2, "--dry-run").complaint
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-
-
-def test_an_import_from_nowhere_says_what_is_taken(cli: Cli, tmp_path: Path) -> None:
-    for name in ("none.jsonl", "none.csv", "none.parquet", "none"):
-        given = ("bank", "import", "--panel", "oral-lesions", "--from", tmp_path / name)
-        said = cli(*given, "--out", tmp_path / "bank").complaint
-        assert "give a JSONL, CSV or Parquet file" in said
-        assert name in said
-    assert not (tmp_path / "bank").exists()
 
 
 def test_the_broad_list_is_printed_and_written(cli: Cli, tmp_path: Path) -> None:

@@ -83,44 +83,6 @@ def test_priors(cli: Cli) -> None:
     assert doubled["oral mucocele"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        (["--panel", "nope"], "unknown panel"),
-        (["--panel", "nope.yaml"], "there is no file 'nope.yaml'"),
-        (["--panel", str(Path(__file__).parent)], "has no panel.yaml"),
-        (["and", "more"], "in quotes"),
-        (["--prior", "gingivitis=.5"], "gingivitis"),
-        (["--prior", "oral mucocele"], "LABEL=NUMBER"),
-        (["--prior", "oral mucocele=.7", "--prior", "atrophic glossitis=.7"], "at most 1"),
-        (["--method", "magic"], "magic"),
-        (["--engine", "steam"], "steam"),
-        (["--kernel", "furry"], "furry"),
-        (["--populations", "0"], "populations"),
-        (["--populations", "many"], "populations"),
-        (["--embedder", "hashing+"], "empty part"),
-        (["--bank", "no/such/bank"], "no bank"),
-        (["--no-such-option"], "no-such-option"),
-        (["--html", "no/such/folder/x.html"], "does not exist"),
-        (["--html", str(Path(__file__).parent)], "--html names a folder"),
-        (["--seed", "-1"], "--seed"),
-        (["--embedder", "own/er", "--allow-remote"], "hub cannot be reached"),
-        (["--embedder", "own/er"], "hub would be asked for it: add --allow-remote"),
-        (["--embedder", "own/../er"], "neither a folder nor a hub name"),
-        (["--method", "likelihood", "--simulator", "hf:no/here"], "hub would be asked for it"),
-    ],
-)
-def test_bad_options(cli: Cli, args: list[str], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simdx.models.hub.hub_answers", lambda: False)
-    assert problem in cli("classify", CASE, *ORAL, *args).complaint
-
-
-def test_no_text(cli: Cli) -> None:
-    assert "give a text" in cli("classify").complaint
-    for text in ("", "   ", "\n\t"):
-        assert "empty" in cli("classify", text, *ORAL).complaint
-
-
 def test_files(cli: Cli, tmp_path: Path) -> None:
     good = tmp_path / "case.txt"
     good.write_text(CASE, encoding="utf-8-sig")
@@ -160,14 +122,6 @@ def test_a_panel_file_without_a_name_is_called_after_its_folder(
     (tmp_path / "mouths" / "panel.yaml").write_text("labels: [a, b]\n")
     monkeypatch.chdir(tmp_path / "mouths")
     assert "panel 'mouths' has no bank" in cli("classify", CASE, "--panel", "panel.yaml").complaint
-
-
-def test_no_panel_is_taken_for_granted(cli: Cli) -> None:
-    """A headache is not asked about three lesions of the mouth because nobody named a panel."""
-    for verb in (("classify", "A throbbing headache."), ("evaluate", "--data", "oral-lesions")):
-        said = cli(*verb).complaint
-        assert "--panel" in said
-        assert "oral-lesions" in said
 
 
 def test_a_table_is_not_one_patient(cli: Cli, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from simdx.compare import METRICS, Run, compare
+from simdx.compare import METRICS, Run, paired
 from simdx.errors import BadInput
 from simdx.metrics import headline_values, paired_bootstrap
 from tests.cli.conftest import Cli
@@ -30,7 +30,7 @@ def test_differences_are_those_of_the_paired_bootstrap() -> None:
         "two", tuple(two.ids[i] for i in order), tuple(two.truth[i] for i in order), ("c", "a", "b"),
         two.posterior[order][:, [2, 0, 1]],
     )  # fmt: skip
-    found = compare(one, shuffled, resamples=500, seed=4)
+    found = paired(one, shuffled, resamples=500, seed=4)
     y = np.arange(60) % 3
     expected = paired_bootstrap(
         one.posterior, two.posterior, y, metrics=METRICS, resamples=500, rng=np.random.default_rng(4)
@@ -52,7 +52,7 @@ def test_runs_that_cannot_be_compared() -> None:
     }
     for said, other in others.items():
         with pytest.raises(BadInput, match=said):
-            compare(one, other, resamples=100)
+            paired(one, other, resamples=100)
 
 
 def test_the_command_line(cli: Cli, tmp_path: Path) -> None:

@@ -78,27 +78,3 @@ def test_what_was_taken_for_what_is_said_and_no_text(cli: Cli, cases: Path) -> N
         assert words in said
     assert "are few" not in said
     assert "swelling" not in said
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        (("--data", "nonesuch.jsonl"), "no file at nonesuch.jsonl"),
-        (("--by", "age"), "has no field 'age'; it has sex"),
-        (("--label-column", "label"), "line 1: no column 'label'"),
-        (("--ood", "nonesuch.jsonl"), "no file"),
-        (("--resamples", "5"), "at least 100"),
-        (("--resamples", "100000000000"), "--resamples is over 1,000,000"),
-        (("--seed", "-1"), "--seed"),
-        (("--data", Path(__file__).parent), "is a folder: give one of the files in it"),
-        (("--ood", Path(__file__).parent), "is a folder: give one of the files in it"),
-        (("--method", "magic"), "magic"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2(
-    cli: Cli, cases: Path, extra: tuple[object, ...], message: str
-) -> None:
-    ran = cli(*EVALUATE, cases, *extra)
-    assert message in ran.complaint
-    assert ran.out == ""
-    assert "swelling" not in ran.err

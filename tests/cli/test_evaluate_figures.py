@@ -95,9 +95,3 @@ def test_a_calibration_set_calibrates_the_sets(cli, files):
     found = evaluated(cli, files, *given).json["conformal"]
     assert (found["level"], found["n_calibration"]) == (0.8, 24)
     assert found["calibrated_on"] == "calibration cases"
-
-
-@pytest.mark.parametrize("coverage", ["0", "1", "nan"])
-def test_a_coverage_that_is_none(cli, files, coverage):
-    said = evaluated(cli, files, "--coverage", coverage).complaint
-    assert f"--coverage is {coverage}: give a number between 0 and 1" in said

@@ -65,21 +65,3 @@ def test_show_takes_the_bank_of_a_panel_without_one(cli, tmp_path: Path, private
     assert "--bank" in cli("policy", "show", "--panel", panel).complaint
     shown = cli("policy", "show", "--panel", panel, "--bank", bank, "--json").json
     assert shown["origin"]["n"] == 4
-
-
-def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
-    out, tune = tmp_path / "p.yaml", ("policy", "tune", "--panel", "oral-lesions", "--out")
-    out.write_text("thresholds: {confident: high}", encoding="utf-8")
-    for arguments, said in (
-        ((*tune, out, "--risk", "2"), "--risk"),
-        ((*tune, out, "--panel", "nonesuch"), "unknown panel"),
-        ((*tune, tmp_path / "q.yaml", "--ood", out), "--ood is for what --data tunes"),
-        ((*tune, tmp_path / "no" / "p.yaml"), "folder"),
-        ((*tune, tmp_path), "names a folder"),
-        ((*tune, out, "--data", out, "--sets", "odd"), "--sets"),
-        (("policy", "show", out, "--bank", tmp_path), "--bank goes with --panel"),
-        (("policy", "show", tmp_path / "none.yaml"), "cannot be read"),
-        (("policy", "show"), "give a policy file or --panel"),
-        (("classify", CASE, *ORAL, "--policy", out), "confident"),
-    ):
-        assert said in cli(*arguments).complaint

@@ -31,22 +31,6 @@ def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> Non
     assert "another settings" in cli(*arguments, "--in-process", "--seed", 3).complaint
 
 
-@pytest.mark.parametrize(
-    ("extra", "said"),
-    [
-        (("--text-column", "note"), "no column"),
-        (("--method", "m-smc", "--engine", "live"), "works from a bank"),
-    ],
-)
-def test_classify_complaints(
-    cli: Cli, source: Path, tmp_path: Path, extra: tuple[str, ...], said: str
-) -> None:
-    out, fixed = tmp_path / "out", ("--panel", "oral-lesions", "--in-process")
-    assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, *fixed).complaint
-    assert said in cli("scale", "classify", source, out, *fixed, *extra).complaint
-    assert not out.exists()
-
-
 def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "bank", "--json")
     build = ("scale", "bank", "--panel", "oral-lesions", "--per-label", 3, *out)

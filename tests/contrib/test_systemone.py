@@ -110,7 +110,7 @@ def simdx(*args: str) -> dict[str, object]:
     return json.loads(ran.stdout)
 
 
-def test_a_service_in_front_keeps_what_the_upstream_said_and_calibrates_it(
+def test_a_service_in_front_keeps_what_the_upstreamsaid_and_calibrates_it(
     data: PanelData, address: str, tmp_path: Path
 ) -> None:
     names, cases = data.panel.names, tmp_path / "cases.jsonl"

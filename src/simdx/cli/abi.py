@@ -10,7 +10,7 @@ from typer import Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import say
-from simdx.cli.progress import training
+from simdx.cli.progress import Progress
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -39,31 +39,21 @@ def train(
 ) -> None:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
     panel_data = chosen.panel_data(panel)
-    if out is not None and out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is a file: give a folder")
-    vectors = None
-    if observations != "bank":
-        vectors, _, _ = _cases(panel_data, observations)
+    options.check_folder(out, "--out")
+    vectors = None if observations == "bank" else _cases(panel_data, observations)[0]
 
     from simdx.amortised.network import default_folder, save
     from simdx.amortised.train import TrainSettings
     from simdx.amortised.train import train as run
 
-    network = run(
-        panel_data,
-        TrainSettings(
-            objective=objective,  # type: ignore[arg-type]  # `train` refuses an unknown one
-            prior_conditioned=prior_conditioned,
-            populations=populations,
-            count=count,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            seed=seed,
-        ),
-        vectors=vectors,
-        source="bank" if vectors is None else Path(observations).name,
-        on_progress=training(),
-    )
+    settings = TrainSettings(
+        objective=objective,  # type: ignore[arg-type]  # `train` refuses an unknown one
+        prior_conditioned=prior_conditioned, populations=populations, count=count, epochs=epochs,
+        learning_rate=learning_rate, seed=seed,
+    )  # fmt: skip
+    source = "bank" if vectors is None else Path(observations).name
+    with Progress("training", every=5) as bar:
+        network = run(panel_data, settings, vectors=vectors, source=source, on_progress=bar.trained)
     folder = out or default_folder(panel_data)
     save(network, folder)
     metrics = network.card.metrics

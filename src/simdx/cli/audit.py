@@ -1,4 +1,4 @@
-"""`simdx audit export|verify`: reading the service's log and checking it."""
+"""`simdx audit export|verify`: the service's log; `simdx token new|list|revoke`: who may call the service."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option, Typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json, tell, write_line
+from simdx.cli.output import note, print_json, say, tell, write_line
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
     from simdx.service.audit import AuditKey, AuditRecord, AuditStore
+    from simdx.service.auth import Token, TokenFile
 
 app = Typer(help="The service's audit log.", no_args_is_help=True)
 
@@ -27,7 +28,7 @@ Key = Annotated[Path | None, Option("--key", help="The log's key file; default: 
 def export(
     out: Annotated[Path | None, Option(help="JSONL file to write; default: standard output.")] = None,
     patient: Annotated[
-        str | None, Option(help="Only records about this patient, by the id the record system sent.")
+        str | None, Option(help="Only of this patient, by the id the record system sent.")
     ] = None,
     user: Annotated[str | None, Option(help="Only records of this user of the record system.")] = None,
     url: Url = None,
@@ -85,20 +86,13 @@ def verify(
         files = checkpoints or [checkpoint_file(url or default_audit_url(), key or _key_file())]
         verdict = store.verify(files=files, noted=head)
     if json:
-        print_json(
-            {
-                "ok": verdict.ok, "records": verdict.records, "head": verdict.head,
-                "problem": verdict.problem, "checkpoints": verdict.checkpoints,
-            }
-        )  # fmt: skip
+        keys = ("ok", "records", "head", "problem", "checkpoints")
+        print_json({key: getattr(verdict, key) for key in keys})
     if not verdict.ok:
         raise RunFailed(f"the audit log failed verification: {verdict.problem}")
     if not json:
-        seen = (
-            f"{verdict.checkpoints} checkpoints agree"
-            if verdict.checkpoints
-            else "no checkpoint file was found"
-        )
+        n = verdict.checkpoints
+        seen = f"{n} checkpoints agree" if n else "no checkpoint file was found"
         write_line(f"{verdict.records} records verified; {seen}; head {verdict.head}")
 
 
@@ -150,3 +144,67 @@ def _exported(path: Path) -> Iterator[AuditRecord]:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path.name} is not UTF-8 text") from None
+
+
+# --------------------------------------------------------------------------- simdx token
+
+tokens = Typer(help="Tokens of the service, hashed at rest.", no_args_is_help=True)
+
+File = Annotated[Path | None, Option("--token-file", help="Default: the service's own, in its data folder.")]
+
+
+@tokens.command("new")
+def new(
+    name: Annotated[str, Argument(help="Who or what the token is for; it stands in the audit log.")],
+    scope: Annotated[
+        list[str] | None,
+        Option(help="classify, metrics or admin (which includes metrics); repeatable. Default: classify."),
+    ] = None,
+    panel: Annotated[
+        list[str] | None, Option(help="A panel it may ask; repeatable. Default: every one.")
+    ] = None,
+    days: Annotated[float | None, Option(help="Days it is valid; default: until revoked.")] = None,
+    token_file: File = None,
+    json: options.AsJson = False,
+) -> None:
+    """Make a token and show it once."""
+    scopes, panels = tuple(dict.fromkeys(scope or ["classify"])), tuple(dict.fromkeys(panel or ()))
+    text, token = _tokens(token_file).new(name, scopes, days, panels or None)
+    if not json:
+        note("This is the only time the token is shown:")
+    say(json, {"token": text, **_shown(token)}, text)
+
+
+@tokens.command("list")
+def list_(token_file: File = None, json: options.AsJson = False) -> None:
+    """The tokens that were made, without the tokens."""
+    found, lines = _tokens(token_file).list(), []
+    for t in found:
+        state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
+        panels = "" if t.panels is None else f"  {','.join(t.panels)}"
+        lines.append(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}{panels}")
+    say(json, {"tokens": [_shown(t) for t in found]}, *lines)
+
+
+@tokens.command("revoke")
+def revoke(
+    name: Annotated[str, Argument(metavar="NAME|ID")], token_file: File = None, json: options.AsJson = False
+) -> None:
+    """End a token's life; a running service notices at once."""
+    token = _tokens(token_file).revoke(name)
+    tell(json, _shown(token), f"revoked {token.name} ({token.id})")
+
+
+def _tokens(path: Path | None) -> TokenFile:
+    from simdx.service.auth import TokenFile
+    from simdx.service.config import service_home
+
+    return TokenFile(path or service_home() / "tokens.json")
+
+
+def _shown(token: Token) -> dict[str, object]:
+    return {
+        "id": token.id, "name": token.name, "scopes": list(token.scopes), "created": token.created,
+        "expires": token.expires, "revoked": token.revoked,
+        "panels": None if token.panels is None else list(token.panels),
+    }  # fmt: skip

@@ -1,13 +1,15 @@
 """`simdx bank ask|import|show|score|verify|export|merge`, and build and conditions from their own module."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
 from simdx.cli import bank_build, options
-from simdx.cli.output import note, print_json, say, write_line
+from simdx.cli.output import note, say
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -28,13 +30,9 @@ TextsPerLabel = Annotated[int, Option(min=2, max=1000, help="Texts wanted of eac
 @app.command()
 def ask(
     panel: options.PanelName,
-    out: Annotated[
-        Path | None, Option(help="The file for the prompt; with --simulator, the bank folder.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The prompt's file; with --simulator, the bank folder.")] = None,
     texts_per_label: TextsPerLabel = 25,
-    simulator: Annotated[
-        str | None, Option(help="Ask this model instead of pasting: openai:MODEL@URL.")
-    ] = None,
+    simulator: Annotated[str | None, Option(help="Ask this model instead: openai:MODEL@URL.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Write a prompt for any chat model: label names and descriptions alone, no case text."""
@@ -56,11 +54,9 @@ def ask(
     options.check_target(out, "--out")
     asked = prompts(chosen, wanted(chosen, texts_per_label))
     written = _write_prompts(asked, out)
-    if json:
-        print_json({"panel": chosen.name, "prompts": asked, "files": list(map(str, written))})
-    elif not written:
-        write_line("\n---- the next prompt ----\n".join(asked))
-    again = f"simdx bank import {_quoted(panel)} reply.txt"
+    shown = {"panel": chosen.name, "prompts": asked, "files": list(map(str, written))}
+    say(json, shown, *([] if written else ["\n---- the next prompt ----\n".join(asked)]))
+    again = f"simdx bank import {quote(panel)} reply.txt"
     several = f"{len(asked)} prompts to paste, one by one," if len(asked) > 1 else "a prompt to paste"
     note(f"{several} into any chat model; save each reply to a file, then: {again}")
     for path in written:
@@ -68,13 +64,11 @@ def ask(
 
 
 def _write_prompts(prompts: list[str], out: Path | None) -> list[Path]:
-    from simdx.bank.files import write_atomically
+    from simdx.disk import write_atomically
 
     if out is None:
         return []
-    paths = (
-        [] if not prompts else [out, *(out.with_stem(f"{out.stem}-{i}") for i in range(2, len(prompts) + 1))]
-    )
+    paths = [out.with_stem(f"{out.stem}-{i}") if i > 1 else out for i in range(1, len(prompts) + 1)]
     for path, prompt in zip(paths, prompts, strict=True):
         write_atomically(path, prompt)
     return paths
@@ -98,16 +92,12 @@ def import_(
         list[Path] | None,
         Argument(metavar="REPLY…]", help="Replies of a chat model to 'bank ask'; - reads one here."),
     ] = None,
-    panel: Annotated[
-        str | None, Option("--panel", help="With --from: a packaged panel or a panel file.")
-    ] = None,
+    panel: Annotated[str | None, Option("--panel", help="With --from: a packaged panel or a file.")] = None,
     source: Annotated[
-        Path | None, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")
+        Path | None, Option("--from", help="JSONL, CSV or Parquet with label and text.")
     ] = None,
     out: Annotated[Path | None, Option(help="The bank folder; replies have one beside the panel.")] = None,
-    background: Annotated[
-        Path | None, Option(help="With --from: JSONL or CSV of none of the labels.")
-    ] = None,
+    background: Annotated[Path | None, Option(help="With --from: texts of none of the labels.")] = None,
     texts_per_label: TextsPerLabel = 25,
     *,
     layout: options.ColumnOptions,
@@ -139,8 +129,6 @@ def import_(
 
 
 def _reply(path: Path) -> str:
-    import sys
-
     if str(path) == "-":
         if sys.stdin.isatty():
             note("paste the reply, then press Enter and Ctrl-D")
@@ -168,46 +156,34 @@ def _tell_gathered(
     named = False
     if own and found.usable:
         place = Path(name) / "panel.yaml" if Path(name).is_dir() else Path(name)
-        listed = [p.resolve() for p in load_source(place).banks]
+        source, bank = load_source(place), folder / BANK_FILE
         others = f"{folder.name}/{BACKGROUND_FILE}" if found.background else None
-        named = listed == [(folder / BANK_FILE).resolve()] and bool(load_source(place).background) == bool(
-            others
+        named = [p.resolve() for p in source.banks] == [bank.resolve()]
+        named = (named and bool(source.background) == bool(others)) or name_bank(
+            place, f"{folder.name}/{BANK_FILE}", others
         )
-        named = named or name_bank(place, f"{folder.name}/{BANK_FILE}", others)
-    labels = {label: len(texts) for label, texts in found.texts.items()}
-    ask = f"simdx classify TEXT --panel {_quoted(name)}" + (
-        "" if named else f" --bank {_quoted(str(folder))}"
-    )
-    again = f"simdx bank import {_quoted(name)} reply.txt" + ("" if own else f" --out {_quoted(str(folder))}")
-    lines = [f"{folder}: {sum(labels.values())} texts of labels, {len(found.background)} of none of these"]
+    labels, n = {label: len(texts) for label, texts in found.texts.items()}, len(found.background)
+    elsewhere = quote(str(folder))
+    ask = f"simdx classify TEXT --panel {quote(name)}" + ("" if named else f" --bank {elsewhere}")
+    again = f"simdx bank import {quote(name)} reply.txt" + ("" if own else f" --out {elsewhere}")
+    lines = [f"{folder}: {sum(labels.values())} texts of labels, {n} of none of these"]
     lines += [f"  {n:4} of {max(n, per_label):<4} {label}" for label, n in labels.items()]
-    n = len(found.background)
     lines.append(f"  {n:4} of {n + found.missing.get(NONE_OF_THESE, 0):<4} ({NONE_OF_THESE})")
     lines += [f"  {n:4} rejected: {reason}" for reason, n in found.rejected.items()]
     if found.unknown:
         lines.append(f"  skipped, not a label of the panel: {', '.join(found.unknown)[:200]}")
     if found.missing:
-        lines.append(
-            f"still missing: {', '.join(f'{n} {topic}' for topic, n in found.missing.items())[:400]}"
-        )
-        lines.append(f"the next prompt is in {following}; then: {again}")
-    if found.usable:
-        lines.append(f"the bank can be used: {ask}")
-    else:
-        lines.append("there is no bank yet: every label needs two texts at least")
+        missing = ", ".join(f"{n} {topic}" for topic, n in found.missing.items())[:400]
+        lines += [f"still missing: {missing}", f"the next prompt is in {following}; then: {again}"]
+    none = "there is no bank yet: every label needs two texts at least"
+    lines.append(f"the bank can be used: {ask}" if found.usable else none)
     shown = {
-        "panel": panel.name, "labels": labels, "background": len(found.background),
-        "rejected": dict(found.rejected), "missing": dict(found.missing), "unknown": dict(found.unknown),
+        "panel": panel.name, "labels": labels, "background": n, "rejected": dict(found.rejected),
+        "missing": dict(found.missing), "unknown": dict(found.unknown),
         "hash": read_manifest(folder)["hash"] if found.usable else None,
         "bank": str(folder) if found.usable else None, "next_prompt": str(following) if written else None,
     }  # fmt: skip
     say(json, shown, *lines)
-
-
-def _quoted(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)
 
 
 @app.command()
@@ -242,8 +218,8 @@ def score(
     cases: Annotated[Path, Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")],
     chosen: options.PanelDataOptions,
     plot: Annotated[Path | None, Option(help="Write a plot of the cases' typicality (SVG).")] = None,
-    permutations: Annotated[int, Option(help="Of the two-sample test.")] = 500,
-    seed: Annotated[int, Option(help="Seed of the two-sample test.")] = 0,
+    permutations: Annotated[int, Option(min=1, help="Of the two-sample test.")] = 500,
+    seed: Annotated[int, Option(min=0, help="Seed of the two-sample test.")] = 0,
     text_column: options.TextColumn = "text",
     json: options.AsJson = False,
 ) -> None:
@@ -269,12 +245,9 @@ def verify(folder: Folder, json: options.AsJson = False) -> None:
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
     problems = _problems(folder)
-    if json:
-        print_json({"ok": not problems, "problems": problems})
+    say(json, {"ok": not problems, "problems": problems}, *([] if problems else [f"{folder}: verified"]))
     if problems:
         raise RunFailed(f"bank '{folder.name}' is damaged: {'; '.join(problems)}")
-    if not json:
-        write_line(f"{folder}: verified")
 
 
 @app.command()
@@ -302,11 +275,8 @@ def merge(
     from simdx.panels import load_panel
 
     manifest = merge_banks(folders, load_panel(panel), out)
-    say(
-        json,
-        {key: manifest[key] for key in SHOWN},
-        f"{out}: {sum(manifest['labels'].values())} texts, hash {manifest['hash']}",
-    )
+    told = f"{out}: {sum(manifest['labels'].values())} texts, hash {manifest['hash']}"
+    say(json, {key: manifest[key] for key in SHOWN}, told)
 
 
 def _problems(folder: Path) -> list[str]:
@@ -325,17 +295,13 @@ def _report(
     from simdx.bank.stats import statistics_in_words
 
     others = background_count(folder, manifest)
-    if json:
-        shown = {key: manifest[key] for key in SHOWN}
-        shown |= {"background": others, **(state or {})}
-        print_json(shown if stats is None else {**shown, "stats": stats})
-        return
-    write_line(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} texts")
-    for label, n in manifest["labels"].items():
-        write_line(f"  {n:6}  {label}")
-    write_line(f"  {'?' if others is None else others:>6}  (background)")
-    for reason, n in manifest["rejected"].items():
-        write_line(f"  {n:6}  rejected: {reason}")
-    write_line(f"  hash {manifest['hash']}")
+    lines = [f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} texts"]
+    lines += [f"  {n:6}  {label}" for label, n in manifest["labels"].items()]
+    lines.append(f"  {'?' if others is None else others:>6}  (background)")
+    lines += [f"  {n:6}  rejected: {reason}" for reason, n in manifest["rejected"].items()]
+    lines.append(f"  hash {manifest['hash']}")
+    shown = {key: manifest[key] for key in SHOWN} | {"background": others, **(state or {})}
     if stats is not None:
-        write_line(statistics_in_words(stats))
+        shown["stats"] = stats
+        lines.append(statistics_in_words(stats))
+    say(json, shown, *lines)

@@ -10,7 +10,7 @@ from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json, say, write_line
-from simdx.cli.progress import CasesBar, building
+from simdx.cli.progress import Progress
 from simdx.errors import BadInput, SimdxError
 
 if TYPE_CHECKING:
@@ -140,14 +140,14 @@ def build(
         note(f"{running.id}: {running.capabilities.describe()}")
         if settings.voice == "short":
             note(f"a very small model: {weak_model_words(chosen, wanted.per_label)}")
-        with building() as watch:
-            report = build_bank(chosen, running, settings, out, limits, watch)
+        with Progress("usable", every=30) as bar:
+            report = build_bank(chosen, running, settings, out, limits, bar.built)
         writer = None
         if report.complete and rehearsal:
             note(f"rehearsing: up to {REHEARSAL_TRIES * rehearsal * len(chosen.names)} further requests")
-            with building() as watch:
+            with Progress("usable", every=30) as bar:
                 writer = write_rehearsal(
-                    chosen, running, settings, rehearsal, out, watch, limits.after(report)
+                    chosen, running, settings, rehearsal, out, bar.built, limits.after(report)
                 )
             if writer is None:
                 note("the model wrote too few texts in another voice: the calibration goes on without them")
@@ -207,7 +207,7 @@ def conditions(
     else:
         running = get_simulator(simulator, allow_remote=True)  # labels alone are sent
         try:
-            with CasesBar(None, "lists") as bar:
+            with Progress("labels asked") as bar:
                 found = dict(near_misses(chosen, running, per_label or 20, bar))
             heading = f"named by {running.id}"
         finally:

@@ -1,19 +1,27 @@
-"""`simdx classify`: one text in, one answer out."""
+"""`simdx classify`: one text in, one answer out; `simdx read`: how a text is read, span by span."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json, say
-from simdx.cli.progress import asking, prepare, say_model
+from simdx.cli.progress import Progress, prepare, say_model
 from simdx.errors import BadInput
+
+if TYPE_CHECKING:
+    from simdx.abc.prior import Prior
+    from simdx.answer import Answer
+    from simdx.classifier import Classifier
+    from simdx.reading import Reading
 
 MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
 
@@ -54,27 +62,13 @@ def classify(
     say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
     for one in classifiers:
         prepare(one.fitted)
-    with asking(chosen.engine) as watch:
+    bar = Progress("asking the language model")
+    with bar if chosen.engine == "live" else nullcontext():
         for one in classifiers:
-            one.watch_simulations(watch)
+            one.watch_simulations(bar.asked)
         answers = infer_panels(classifiers, case, priors, ask=ask)
     if html is not None:
-        from simdx.bank.files import write_atomically
-        from simdx.report.page import Section, render
-
-        sections = []
-        for one, answer, its in zip(classifiers, answers, priors, strict=True):
-            draws = one.simplex_draws(case, its) if len(one.panel.names) == 3 else None
-            sections.append(Section(answer.label, case, answer, simplex=draws))
-        panels = [one.panel for one in classifiers]
-        page = render(
-            f"simdx: {', '.join(p.title or p.name for p in panels)}",
-            sections,
-            panel=next((p for p in panels if p.is_clinical), panels[0]),
-            notice=" ".join(dict.fromkeys(p.notice for p in panels if p.notice)),
-        )
-        write_atomically(html, page)
-        note(f"wrote {html}")
+        _page(html, case, classifiers, answers, priors)
     if json:
         for answer in answers:
             sampler = answer.provenance.sampler
@@ -96,8 +90,27 @@ def classify(
             print_question(answer, console)
 
 
+def _page(
+    html: Path, case: str, classifiers: list[Classifier], answers: list[Answer], priors: list[Prior]
+) -> None:
+    from simdx.disk import write_atomically
+    from simdx.report.page import Section, render
+
+    sections = []
+    for one, answer, its in zip(classifiers, answers, priors, strict=True):
+        draws = one.simplex_draws(case, its) if len(one.panel.names) == 3 else None
+        sections.append(Section(answer.label, case, answer, simplex=draws))
+    panels = [one.panel for one in classifiers]
+    title = f"simdx: {', '.join(p.title or p.name for p in panels)}"
+    clinical = next((p for p in panels if p.is_clinical), panels[0])
+    notices = " ".join(dict.fromkeys(p.notice for p in panels if p.notice))
+    write_atomically(html, render(title, sections, panel=clinical, notice=notices))
+    note(f"wrote {html}")
+
+
 def _by_library(case: str, json: bool) -> None:
     """Which of the library's conditions a text is most like: a search, whose answers are never accepted."""
+    from simdx.answer import Answer
     from simdx.library import nearest
     from simdx.words import percent
 
@@ -110,7 +123,7 @@ def _by_library(case: str, json: bool) -> None:
     lines = (
         f"{percent(m.score):>9}  {m.condition.name}{' (emergency)' * m.condition.emergency}" for m in found
     )
-    whole = {
+    whole = dict.fromkeys(Answer.model_fields) | {
         "panel": "library",
         "method": "library",
         "label": found[0].condition.name,
@@ -201,3 +214,57 @@ def _decode(data: bytes, where: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{where} is not UTF-8 text: save it as UTF-8") from None
+
+
+# --------------------------------------------------------------------------- simdx read
+
+_STYLES = {
+    "negated": "strike",
+    "possible": "italic",
+    "hypothetical": "bright_black",
+    "past": "bright_black",
+    "family": "bright_black",
+    "normal": "bright_black",
+}
+
+
+def read(
+    text: Annotated[str | None, Argument(metavar="TEXT|-", help="The text, or - for standard input.")] = None,
+    *,
+    file: Annotated[Path | None, Option(help="Read the text from a UTF-8 file.")] = None,
+    json: options.AsJson = False,
+) -> None:
+    """What in a text is present, negated, possible, hypothetical, past, another person's or normal.
+
+    Denied findings are struck through; what is past, another's, conditional or normal is grey.
+    """
+    from simdx.reading import is_english
+    from simdx.reading import read as read_text
+
+    case = read_case(text, file)
+    if not case.strip():
+        raise BadInput("the text is empty")
+    reading = read_text(case)
+    english = is_english(case)
+    if not english:
+        note("warning: the text does not look like English, the only language covered")
+    if json:
+        print_json({"english": english, "spans": [asdict(span) for span in reading.spans]})
+    else:
+        _show(reading)
+
+
+def _show(reading: Reading) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    shown = Text(reading.text)
+    for span in reading.spans:
+        shown.stylize(_STYLES.get(span.assertion, ""), span.start, span.end)
+    console.print(shown)
+    for span in reading.spans:
+        if span.assertion != "present":
+            because = f"section {span.section}" if not span.trigger and span.section else span.trigger
+            why = f"  ({because})" if because and span.assertion != "normal" else ""
+            console.print(Text(f"  {span.assertion:<12}  {span.text}{why}"))

@@ -1,4 +1,4 @@
-"""`simdx evaluate`: a file of labelled cases in, metrics with intervals out."""
+"""`simdx evaluate`: labelled cases in, metrics with intervals out; `simdx compare`: two such runs."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, write_line
-from simdx.cli.progress import CasesBar, prepare, say_model
+from simdx.cli.output import note, print_json, say, write_line
+from simdx.cli.progress import Progress, prepare, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
     from simdx.datasets import Columns, Dataset
 
-MOST_RESAMPLES = 1_000_000
-
 
 @options.spread
 def evaluate(
-    data: Annotated[
-        str,
-        Option(help="Labelled cases, 'none of these' among them: JSONL, CSV, Parquet, or a packaged set."),
-    ],
+    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV, Parquet, or a packaged set.")],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,
@@ -39,12 +34,11 @@ def evaluate(
     resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[list[str] | None, Option(metavar="METHOD", help="Others: A,B or A:MODEL.")] = None,
-    resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
+    resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
-    from simdx.compare import Run, lines
-    from simdx.compare import compare as side_by_side
+    from simdx.compare import Run, lines, paired
     from simdx.datasets import open_data, read_cases
     from simdx.datasets.dataset import check_options
     from simdx.datasets.differential import differentials
@@ -61,10 +55,6 @@ def evaluate(
     cases.label_index(labels)  # a packaged set may belong to another panel
     differentials(cases, labels)  # read again by what needs them; a bad one is told before the work
     outside = _joined(labelled_outside, _outside(ood, columns))
-    if resamples < 100:
-        raise BadInput("--resamples needs at least 100")
-    if resamples > MOST_RESAMPLES:
-        raise BadInput(f"--resamples is over {MOST_RESAMPLES:,}: more would take days and narrow no interval")
     if not 0 < coverage < 1:
         raise BadInput(f"--coverage is {coverage:g}: give a number between 0 and 1, such as .9")
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
@@ -80,7 +70,7 @@ def evaluate(
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
     prepare(classifier.fitted)
-    with CasesBar(len(cases.cases)) as progress:
+    with Progress("cases") as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
             classifier, cases, ood=outside, by=fields, prior=chosen_prior, options=options_column,
@@ -93,7 +83,7 @@ def evaluate(
         name, _, model = method.partition(":")
         other = run(classifier.with_method(name, model or None), result.dataset, prior=chosen_prior,
                     options=options_column, resamples=100)  # fmt: skip
-        found.append(side_by_side(first, Run.of(method, other), resamples=max(resamples, 1000)))
+        found.append(paired(first, Run.of(method, other), resamples=max(resamples, 1000)))
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
     if json:
@@ -121,3 +111,17 @@ def _outside(ood: str | None, columns: Columns) -> Dataset | None:
     if ood == "oral-lesions" and not Path(ood).exists():
         return load_oral().ood
     return read_cases(ood, columns=columns, labelled=False)
+
+
+def compare(
+    first: Annotated[Path, Argument(metavar="DIR", help="What 'simdx evaluate --out' wrote.")],
+    second: Annotated[Path, Argument(metavar="DIR", help="Another such folder, of the same cases.")],
+    resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+) -> None:
+    """Differences between two runs on the same cases: paired bootstrap intervals and p-values."""
+    from simdx.compare import Run, lines, paired
+
+    found = paired(Run.read(first), Run.read(second), resamples=resamples, seed=seed)
+    say(json, found, *lines(found))

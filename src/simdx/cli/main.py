@@ -1,6 +1,6 @@
 """The command line: verbs are registered here, and every ending of a run is decided here.
 
-Each verb is a module of this package, imported when the verb is called.
+A verb's module is imported when the verb is called.
 
 Exit 0 done; 2 bad input, one clear line on stderr; 1 a failure while running, one line on stderr.
 Set SIMDX_DEBUG=1 to see the traceback of a failure.
@@ -16,11 +16,14 @@ import typer
 
 from simdx.errors import SimdxError, plain
 
-# In the order of the help text.
-VERBS = (
-    "quickstart", "classify", "read", "evaluate", "compare", "panel", "library", "models", "bank", "abi",
-    "bench", "review", "policy", "serve", "token", "audit", "mcp", "scale", "validate",
-)  # fmt: skip
+# The module of each verb and its name there, in the order of the help text.
+VERBS = {
+    "quickstart": "quickstart", "classify": "classify", "read": "classify", "evaluate": "evaluate",
+    "compare": "evaluate", "panel": "panel.app", "library": "models.library", "models": "models.app",
+    "bank": "bank.app", "abi": "abi.app", "bench": "bench.app", "review": "review.app",
+    "policy": "policy.app", "serve": "serve", "token": "audit.tokens", "audit": "audit.app", "mcp": "mcp",
+    "scale": "scale.app", "validate": "bench.validate",
+}  # fmt: skip
 
 
 def program(args: Sequence[str] = ()) -> typer.Typer:
@@ -37,11 +40,12 @@ def program(args: Sequence[str] = ()) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     named = next((arg for arg in args if not arg.startswith("-")), None)
     for verb in (named,) if named in VERBS else VERBS:
-        module = import_module(f"simdx.cli.{verb}")
-        if hasattr(module, "app"):  # a verb with verbs of its own
-            app.add_typer(module.app, name=verb)
+        module, _, name = VERBS[verb].partition(".")
+        found = getattr(import_module(f"simdx.cli.{module}"), name or verb)
+        if isinstance(found, typer.Typer):  # a verb with verbs of its own
+            app.add_typer(found, name=verb)
         else:
-            app.command(verb)(getattr(module, verb))
+            app.command(verb)(found)
     _whole_lines(app)
     return app
 

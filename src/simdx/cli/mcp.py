@@ -52,11 +52,13 @@ def server(
         raise MissingExtra("simdx mcp", "mcp") from None
     from simdx import __version__, library
     from simdx.egress import check_names
-    from simdx.embedders import parts_of
+    from simdx.embedders import get_embedder, parts_of
     from simdx.panels import disclaimer, load_panel
 
     for source in panels.values():  # refused now, not in the middle of a conversation
         check_names(parts_of(embedder or load_panel(source).embedder), allow_remote)
+    if embedder is not None:
+        get_embedder(embedder, allow_remote=allow_remote)
     served = MCPServer("simdx", version=__version__, log_level="CRITICAL")
 
     @cache

@@ -1,12 +1,13 @@
-"""`simdx models list|pull|verify`."""
+"""`simdx models list|pull|verify`: weights; `simdx library search|show`: conditions that need no model."""
 
+from dataclasses import asdict
 from typing import Annotated
 
-from typer import Argument, Typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, say, write_line
-from simdx.errors import RunFailed
+from simdx.cli.output import note, say
+from simdx.errors import BadInput, RunFailed
 
 app = Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
 
@@ -39,11 +40,14 @@ def list_(json: options.AsJson = False) -> None:
 
 
 @app.command()
-def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> None:
+def pull(
+    name: Annotated[str, Argument(help="A name from 'models list'.")], json: options.AsJson = False
+) -> None:
     """Fetch a model, check its SHA-256 and put it in the cache folder."""
     from simdx.models.fetch import pull as pull_model
 
-    write_line(str(pull_model(name, report=note)))
+    path = str(pull_model(name, report=note))
+    say(json, {"name": name, "path": path}, path)
 
 
 @app.command()
@@ -62,3 +66,52 @@ def verify(
     say(json, {"ok": not bad, "models": found}, *(f"{name:20} {said}" for name, said in found.items()))
     if bad:
         raise RunFailed("; ".join(f"{k}: {v}" for k, v in bad.items()))
+
+
+# --------------------------------------------------------------------------- simdx library
+
+library = Typer(help="The library of conditions: search it, show one with its texts.", no_args_is_help=True)
+
+
+@library.command()
+def search(
+    query: Annotated[str, Argument(help="A name, an ICD-10 code, or what it is about.")],
+    most: Annotated[int, Option(min=1, max=100, help="Most rows.")] = 10,
+    json: options.AsJson = False,
+) -> None:
+    """Conditions by name, alias, code or meaning."""
+    from simdx.library import find
+
+    if not query.strip():
+        raise BadInput("the query is empty: give a name, an ICD-10 code or some words")
+    found = find(query, most)
+    rows = [{**asdict(m.condition), "how": m.how, "score": round(m.score, 3)} for m in found]
+    lines = [
+        f"{m.condition.name:42} {m.condition.icd10:6} {m.condition.system:26} "
+        f"{'emergency' if m.condition.emergency else '':10}{m.how}"
+        for m in found
+    ]
+    say(json, {"query": query, "conditions": rows}, *lines)
+
+
+@library.command()
+def show(
+    name: Annotated[str, Argument(help="A condition: its name, an alias or its ICD-10 code.")],
+    json: options.AsJson = False,
+) -> None:
+    """A condition and its texts."""
+    from simdx.library import meant_by, suggestions, texts
+
+    match = meant_by(name)
+    if match is None:
+        near = ", ".join(m.condition.name for m in suggestions(name, 3))
+        raise BadInput(f"the library has no condition '{name[:80]}': the nearest by meaning are {near}")
+    c = match.condition
+    own = [text for text in texts() if text.condition == c.name]
+    lines = [f"{c.name}  (ICD-10 {c.icd10})" if c.icd10 else c.name]
+    lines.append(f"  {c.system}{'; emergency' if c.emergency else ''}; {len(own)} texts")
+    also = (("also", c.aliases), ("kind of", c.broader))
+    lines += [f"  {title}: {', '.join(names)}" for title, names in also if names]
+    lines += [f"\n  [{text.register}] {text.text}" for text in own]
+    rows = [{"register": t.register, "text": t.text} for t in own]
+    say(json, {**asdict(c), "texts": rows}, *lines)

@@ -39,6 +39,7 @@ Fast = Annotated[bool, Option("--fast", help="The light embedder alone, where Mi
 Network = Annotated[str | None, Option("--network", help="For abi: the trained network's folder.")]
 Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
+Register = Annotated[str, Option(help="clinician | patient | case-report | plain | general.")]
 TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
 
 
@@ -111,7 +112,7 @@ class MethodOptions(PanelDataOptions):
         Option(
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
             "setfit | setfit-real | zerogen | nli | gliclass; asking a model: logits | elicited | "
-            "ensemble | fidelity; likelihood | voices."
+            "ensemble | fidelity; a decision server: systemone; likelihood | voices."
         ),
     ] = "auto"
     engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
@@ -119,15 +120,10 @@ class MethodOptions(PanelDataOptions):
     populations: Populations = 5
     tolerance: Annotated[float | None, Option(min=0, help="Accept within this distance instead.")] = None
     particles: Annotated[int | None, Option(min=2, help="S: particles or draws; by engine.")] = None
-    stop_acceptance: Annotated[
-        float | None, Option(min=0, max=1, help="Stop particles below this; default: run all T.")
-    ] = None
+    stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop particles below this.")] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
     reading: Annotated[
-        str | None,
-        Option(
-            help="plain | light | cut | denied | found | heavy: how denied findings count; the bank chooses."
-        ),
+        str | None, Option(help="How denied findings count: plain | light | cut | denied | found | heavy.")
     ] = None
     closed: Annotated[bool, Option("--closed", help="The labels alone, without none of these.")] = False
     seed: Seed = 0
@@ -144,7 +140,7 @@ class AnswerOptions(MethodOptions):
 
     none_prior: NonePrior = None
     simulator: Annotated[str | None, Option(help="The model, where a method asks one.")] = None
-    budget: Annotated[int | None, Option(help="Most simulations or questions a case.")] = None
+    budget: Annotated[int | None, Option(min=1, help="Most simulations or questions a case.")] = None
     network: Network = None
     real: Annotated[Path | None, Option(help="Labelled cases of your own to learn from.")] = None
     unlabelled: Annotated[Path | None, Option(help="Unlabelled cases to learn from.")] = None
@@ -263,3 +259,9 @@ def check_target(path: Path | None, option: str) -> None:
         raise BadInput(f"the folder for {option} does not exist: {path.parent}")
     if path is not None and path.is_dir():
         raise BadInput(f"{option} names a folder, {path}: give the name of a file in it")
+
+
+def check_folder(path: Path | None, option: str) -> None:
+    """The same for a folder that need not exist yet."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise BadInput(f"{option} {path} is a file: give a folder")

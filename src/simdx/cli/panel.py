@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say, write_line
+from simdx.cli.output import note, say
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -42,44 +42,32 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
     from simdx.panels import load_source
 
     source = load_source(name)
-    p = source.panel
-    if json:
-        against = [b.name for b in source.against or source.banks] if source.background else []
-        files = {
-            "banks": [b.name for b in source.banks],
-            "against_background": against,
-            "none_of_these_prior": source.none_prior,
-        }
-        print_json({**asdict(p), "hash": p.hash, **files})
-        return
-    write_line(f"{p.name}: {p.title}".rstrip(": "))
-    if p.description:
-        write_line(f"  {p.description}")
-    banks = ", ".join(b.name for b in source.banks) or "none"
+    p, banks = source.panel, [b.name for b in source.banks]
+    against = [b.name for b in source.against or source.banks] if source.background else []
+    lines = [f"{p.name}: {p.title}".rstrip(": "), *([f"  {p.description}"] * bool(p.description))]
+    told = ", ".join(banks) or "none"
     if source.background and source.against:
-        banks += f" ({', '.join(b.name for b in source.against)} against the background)"
-    write_line(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
+        told += f" ({', '.join(against)} against the background)"
+    lines.append(f"  register {p.register}; embedder {p.embedder}; banks {told}")
     if source.none_prior is not None:
-        write_line(f"  prior probability of none of these {source.none_prior:g}")
+        lines.append(f"  prior probability of none of these {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
-        write_line(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
-        if label.description:
-            write_line(f"    {label.description}")
-        if label.aliases:
-            write_line(f"    also: {', '.join(label.aliases)}")
-    if p.notice:
-        write_line(f"\n  {p.notice}")
+        lines.append(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
+        lines += [f"    {label.description}"] * bool(label.description)
+        lines += [f"    also: {', '.join(label.aliases)}"] * bool(label.aliases)
+    lines += [f"\n  {p.notice}"] * bool(p.notice)
+    files = {"banks": banks, "against_background": against, "none_of_these_prior": source.none_prior}
+    say(json, {**asdict(p), "hash": p.hash, **files}, *lines)
 
 
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
     label: Annotated[list[str] | None, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
-    register: Annotated[
-        str, Option(help="clinician | patient | case-report | plain | general.")
-    ] = "clinician",
+    register: options.Register = "clinician",
+    json: options.AsJson = False,
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
@@ -98,27 +86,29 @@ def new(
         raise BadInput(f"the folder {path.parent} does not exist")
     known = from_library(labels, register)
     write_atomically(path, scaffold(path.stem, labels, register, known))
-    write_line(f"wrote {path}: {len(load_panel(path).names)} labels")
+    made = load_panel(path)
     unknown = [name for name in labels if meant_by(name) is None]
+    lines = [f"wrote {path}: {len(made.names)} labels"]
     if not unknown:
-        write_line(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
-        return
-    if label and register != "general" and len(unknown) == len(labels):
-        write_line(
-            "the library knows none of these labels. Are the texts not about illness? Then write "
-            "'register: general' into the file"
-        )
-    elif label and register != "general":
-        for name in unknown:
-            near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
-            write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
-    write_line("next, a bank (simulated texts of each label). Three ways, the best first:")
-    write_line("  1  labels that the library has: no model, seconds ('simdx library search WORDS')")
-    write_line(
-        f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'"
-    )
-    build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
-    write_line(f"  3  the embedded model ({weak_model_words(load_panel(path), 40)}): '{build}'")
+        lines.append(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
+    else:
+        if label and register != "general" and len(unknown) == len(labels):
+            lines.append(
+                "the library knows none of these labels. Are the texts not about illness? Then write "
+                "'register: general' into the file"
+            )
+        elif label and register != "general":
+            for name in unknown:
+                near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
+                lines.append(f"the library does not know '{name}' (nearest by meaning: {near})")
+        build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
+        lines += [
+            "next, a bank (simulated texts of each label). Three ways, the best first:",
+            "  1  labels that the library has: no model, seconds ('simdx library search WORDS')",
+            f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'",
+            f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
+        ]
+    say(json, {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines)
 
 
 def from_library(labels: Iterable[str], register: str) -> "dict[str, Condition]":
@@ -164,16 +154,11 @@ def describe(
     )
     if agreed:
         write_descriptions(path, usable)
-    state = (
-        "written" if agreed else "nothing was written; --yes writes them, or edit the file" if usable else ""
-    )
+    state = "; nothing was written; --yes writes them, or edit the file" if usable else ""
+    state = "; written" if agreed else state
+    told = f"{path}: {len(usable)} of {len(found)} missing descriptions proposed{state}"
     left = len(found) - (len(usable) if agreed else 0)
-    say(
-        json,
-        {"panel": chosen.name, "proposed": found, "written": agreed, "without": left},
-        f"{path}: {len(usable)} of {len(found)} missing descriptions proposed"
-        + (f"; {state}" if state else ""),
-    )
+    say(json, {"panel": chosen.name, "proposed": found, "written": agreed, "without": left}, told)
 
 
 def _agrees(question: str) -> bool:
@@ -193,16 +178,12 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
         path = load_source(path).folder / "panel.yaml"
     problems = problems_of(path)
     advice = [] if problems else advice_for(load_panel(path))
-    if json:
-        print_json({"ok": not problems, "problems": problems, "advice": advice})
+    lines = [] if problems else [f"{path}: fine", *(f"  suggestion: {line}" for line in advice)]
+    say(json, {"ok": not problems, "problems": problems, "advice": advice}, *lines)
     if problems:
         ours = (f"panel {path.name}: ", f"panel file {path.name} ")
         said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
         raise BadInput(f"panel {path}: {'; '.join(said)}")
-    if not json:
-        write_line(f"{path}: fine")
-        for line in advice:
-            write_line(f"  suggestion: {line}")
 
 
 @app.command()
@@ -223,7 +204,7 @@ def calibrate(
     chosen: options.PanelDataOptions,
     data: Annotated[Path | None, Option(help="Labelled cases to measure on, from 8 on.")] = None,
     ask: Annotated[
-        Path | None, Option(help="Unlabelled texts of your own (txt, JSONL, CSV): label a dozen here.")
+        Path | None, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")
     ] = None,
     inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
     outside: Annotated[list[Path] | None, Option(help="Texts of none of the labels; repeatable.")] = None,
@@ -237,7 +218,7 @@ def calibrate(
     goes on. From 8 on it measures, as --data does.
     """
     from simdx.calibrate import calibrate_panel
-    from simdx.cli.progress import CasesBar
+    from simdx.cli.progress import Progress
 
     if ask is not None:
         if data is not None:
@@ -245,7 +226,7 @@ def calibrate(
         data = _labelled_here(name, chosen, ask, json)
         if data is None:
             return
-    with CasesBar(None, "folds left out and asked") as bar:
+    with Progress("folds left out and asked") as bar:
         found = calibrate_panel(
             name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
             announce=note,
@@ -293,7 +274,7 @@ def prevalence(
     unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are ignored.")],
     chosen: options.PanelDataOptions,
     data: Annotated[
-        Path | None, Option(help="Labelled cases, some of them 'none of these': they correct the shares.")
+        Path | None, Option(help="Labelled cases, some of none of these: they correct it.")
     ] = None,
     seed: options.Seed = 0,
     json: options.AsJson = False,
@@ -328,6 +309,7 @@ def compile_(
     """
     from simdx.classifier import Classifier
 
+    options.check_folder(out, "--out")
     classifier = Classifier(name, **asdict(chosen))
     path = classifier.compile(out)
     size, panel, model = path.stat().st_size, classifier.panel.name, classifier.embedder.id

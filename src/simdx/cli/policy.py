@@ -25,9 +25,7 @@ def tune(
     out: Annotated[Path, Option(help="The policy file to write (YAML).")],
     data: Annotated[Path | None, Option(help="Labelled cases; default: simulated text.")] = None,
     *,
-    ood: Annotated[
-        Path | None, Option(help="With --data: 60 cases or more of no label, which accepting needs.")
-    ] = None,
+    ood: Annotated[Path | None, Option(help="With --data: 60 outside cases or more, for accepting.")] = None,
     layout: options.ColumnOptions,
     risk: Annotated[float, Option(help="Most errors among accepted answers.")] = 0.05,
     confidence: Annotated[float, Option(help="With --data: how sure that holds.")] = 0.9,

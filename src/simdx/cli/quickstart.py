@@ -20,15 +20,11 @@ SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 
 def quickstart(
-    labels: Annotated[
-        list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="The labels.")
-    ] = None,
+    labels: Annotated[list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…")] = None,
     out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
-    register: Annotated[
-        str, Option(help="clinician | patient | case-report | plain | general.")
-    ] = "clinician",
+    register: options.Register = "clinician",
     simulator: Annotated[
-        str | None, Option(help="Let this model write the bank: NAME, FILE.gguf or openai:MODEL@URL.")
+        str | None, Option(help="Bank by this model: NAME, FILE.gguf, openai:MODEL@URL.")
     ] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
     text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,

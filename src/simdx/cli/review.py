@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json, say, write_line
+from simdx.cli.output import say
 from simdx.errors import BadInput
 
 app = Typer(help="Blinded expert review of cases and banks.", no_args_is_help=True)
@@ -74,18 +74,14 @@ def summary(folder: Folder, json: options.AsJson = False) -> None:
     from simdx.review import open_review, summarise
 
     found = summarise(open_review(folder)).to_json()
-    if json:
-        print_json(found)
-        return
-    write_line(f"{found['n_scored']} of {found['n_cases']} texts scored")
-    for name, about in found["reviewers"].items():
-        write_line(f"  {name} ({about['role']}): {about['n']} texts")
+    lines = [f"{found['n_scored']} of {found['n_cases']} texts scored"]
+    lines += [f"  {name} ({about['role']}): {about['n']} texts" for name, about in found["reviewers"].items()]
     for scale, values in found["scales"].items():
         shown = [f"{k} {v:.2f}" for k, v in values.items() if isinstance(v, float)]
-        write_line(f"{scale}: {', '.join(shown) or 'no scores yet'}")
-    if found["label_agreement"]:
-        agreement = found["label_agreement"]
-        write_line(f"named diagnosis agrees with the label: {agreement['agreement']:.2f} of {agreement['n']}")
-    write_line(f"to revise: {len(found['revise'])}")
+        lines.append(f"{scale}: {', '.join(shown) or 'no scores yet'}")
+    if agreed := found["label_agreement"]:
+        lines.append(f"named diagnosis agrees with the label: {agreed['agreement']:.2f} of {agreed['n']}")
+    lines.append(f"to revise: {len(found['revise'])}")
     for row in found["revise"]:
-        write_line(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
+        lines.append(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
+    say(json, found, *lines)

@@ -10,7 +10,7 @@ from typer import Argument, Option, Typer
 from simdx.cli import options
 from simdx.cli.bank_build import BuildOptions
 from simdx.cli.output import note, say
-from simdx.cli.progress import row_lines
+from simdx.cli.progress import Progress
 
 app = Typer(help="Many cases on one machine or a cluster; banks from many servers.", no_args_is_help=True)
 
@@ -52,20 +52,21 @@ def classify(
         top=top, decide=decide,
     )  # fmt: skip
     columns = RowColumns(text_column, id_column or None)
-    run = partial(
-        classify_parquet, job, source, output, columns=columns, block_rows=block_rows, watch=row_lines()
-    )
     cores = cpus or os.cpu_count() or 1
-    if in_process:
-        summary = run(in_this_process)
-    elif address is None and not (gpus or embedder_gpus) and embedders == engines == 1:
-        summary = run(InProcesses(cores) if cores > 1 else in_this_process)
-    else:
-        from simdx.scale.cluster import OnRay, connected
+    with Progress("rows", every=10) as bar:
+        run = partial(
+            classify_parquet, job, source, output, columns=columns, block_rows=block_rows, watch=bar
+        )
+        if in_process:
+            summary = run(in_this_process)
+        elif address is None and not (gpus or embedder_gpus) and embedders == engines == 1:
+            summary = run(InProcesses(cores) if cores > 1 else in_this_process)
+        else:
+            from simdx.scale.cluster import OnRay, connected
 
-        share = 1.0 if address is not None else min(1.0, cores / (embedders + engines))
-        with connected(address, cpus=cpus, allow_remote=chosen.allow_remote):
-            summary = run(OnRay(embedders, engines, share, embedder_gpus, gpus))
+            share = 1.0 if address is not None else min(1.0, cores / (embedders + engines))
+            with connected(address, cpus=cpus, allow_remote=chosen.allow_remote):
+                summary = run(OnRay(embedders, engines, share, embedder_gpus, gpus))
     for failure in summary.failures:
         note(f"row '{failure['id']}': {failure['error']}")
     say(

@@ -30,16 +30,14 @@ def serve(
     ] = None,
     audit_key: Annotated[Path | None, Option(help="The audit log's key file; made when absent.")] = None,
     audit_checkpoints: Annotated[
-        Path | None, Option(help="Where the log's head is noted; default: beside the SQLite log, or the key.")
+        Path | None, Option(help="Where its head is noted; default: beside log or key.")
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, Option(help="A further Host name to answer to; repeatable; needs tokens.")
+        list[str] | None, Option(help="A further Host to answer to; needs tokens.")
     ] = None,
-    cors_origin: Annotated[
-        list[str] | None, Option(help="A web origin that may call; repeatable; needs tokens.")
-    ] = None,
+    cors_origin: Annotated[list[str] | None, Option(help="A web origin that may call; needs tokens.")] = None,
     public_url: Annotated[
-        str | None, Option(help="How others reach the service, for links in cards; needs tokens.")
+        str | None, Option(help="How others reach it, for links in cards; needs tokens.")
     ] = None,
     fhir_server: Annotated[
         list[str] | None,
@@ -65,11 +63,9 @@ def serve(
         ),
     ] = None,
     upstream_cases: Annotated[
-        Path | None, Option(help="Labelled cases of the one --panel: the upstream is calibrated on them.")
+        Path | None, Option(help="Labelled cases that calibrate it; with one --panel.")
     ] = None,
-    access_log: Annotated[
-        bool, Option("--access-log", help="Log each request: id, route, status, time.")
-    ] = False,
+    access_log: Annotated[bool, Option("--access-log", help="Log id, route, status and time.")] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a page at /. Binds to loopback unless told otherwise."""
     from simdx.service import limit_threads

@@ -1,5 +1,6 @@
 """Any JSONL, CSV or Parquet file as a data set, with a mapping of its columns."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -45,6 +46,8 @@ def read_cases(
         where = f"{path.name}, line {number}"
         text, identity = _text(whole, columns, where), f"line-{number}"
         row = {key: value for key, value in whole.items() if value != ""}  # an empty cell says nothing
+        if columns.id not in (None, "id", *whole):
+            raise BadInput(_no_column(where, "id", str(columns.id), whole))
         given = identity if columns.id is None else row.get(columns.id, identity)
         if isinstance(given, bool) or not isinstance(given, str | int) or not str(given).strip():
             raise BadInput(
@@ -99,7 +102,8 @@ def _label(
 def _quoted(value: str, row: Mapping[str, Any], columns: Columns) -> str:
     """A label as it is told. With the wrong column named it is the case's own words: those are not told."""
     is_name = len(value) <= 40 and len(value.split()) <= 4 and not value.endswith((".", "?", "!"))
-    own = columns.label in (columns.text, columns.id) or value in str(row.get(columns.text))
+    inside = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", str(row.get(columns.text)))
+    own = columns.label in (columns.text, columns.id) or inside is not None
     return f"'{value}'" if is_name and not own else "other words"
 
 
