@@ -52,10 +52,10 @@ class Rates:
         return float(self.inside.mean()), self._held(self.outside)
 
     def draw(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Rates that might have been: of cases drawn again, or of one of the other panels."""
+        """Rates that might have been: of cases drawn again, or of one more panel like the others."""
         if not self.labelled:
-            i = int(rng.integers(len(self.inside)))
-            return float(self.inside[i]), float(self.outside[i])
+            inside, outside = (_one_more(rates, rng) for rates in (self.inside, self.outside))
+            return inside, max(outside, inside + LEAST_GAP)
         own, others = (rng.choice(p, len(p)) for p in (self.inside, self.outside))
         return float(own.mean()), self._held(others)
 
@@ -63,6 +63,13 @@ class Rates:
         # The same cases calibrated the detector, which flatters it: some more count as half found.
         more = FLATTERED if self.labelled else 0
         return float((outside.sum() + more / 2) / (len(outside) + more))
+
+
+def _one_more(rates: Float, rng: np.random.Generator) -> float:
+    """A rate from the predictive distribution of rates whose log odds are normal."""
+    odds, n = logit(rates), len(rates)
+    spread = odds.std(ddof=1) * np.sqrt(1 + 1 / n)
+    return float(expit(odds.mean() + spread * rng.standard_t(n - 1)))
 
 
 # Inside and outside on panels that had labelled cases (results/prevalence).

@@ -105,7 +105,8 @@ def new(
         lines += [
             "next, a bank (simulated texts of each label). Three ways, the best first:",
             "  1  labels that the library has: no model, seconds ('simdx library search WORDS')",
-            f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'",
+            f"  2  any chat model: 'simdx bank ask --panel {path}', then "
+            f"'simdx bank import {path} reply.txt'",
             f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
         ]
     say(json, {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines)
