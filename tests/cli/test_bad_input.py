@@ -114,7 +114,7 @@ bank import P --from none --out b                       | give a JSONL, CSV or P
 bank show none                                          | not a finished bank
 bank verify none                                        | no bank folder
 bank export none --to x.jsonl                           | no bank folder
-bank merge none P --out m                               | none
+bank merge none P --out m                                | at least two banks
 bank score P --cases none.jsonl                         | no file
 bank score P --cases good.jsonl --seed -1               | --seed
 bank build P --out b                                    | --per-label
