@@ -3,11 +3,10 @@
     python -m benchmarks.validate [--data ../shared/data] [--out out/validate.json]
 
 Measures calibration on known models, agreement with pyABC and the quality of the panels again, and
-compares each figure with its committed interval in `validate.yaml`, which says where the interval comes
-from. Prints a table, writes a record, and exits 1 with one line for every figure outside its interval,
-measured without one, or missing. Figures of panels whose cases are not at hand are reported as absent: absent
-is not passed. `--renew` makes the panels' intervals anew, where a change of the recipe is meant and
-`results/panels` has been recorded again.
+compares each figure with its interval: of theory in `validate.yaml`, of a panel in results/panels, which is
+recorded again where a change of the recipe is meant. Prints a table, writes a record, and exits 1 with one
+line for every figure outside its interval, measured without one, or missing. Figures of panels whose cases
+are not at hand are reported as absent: absent is not passed.
 
 Rank statistics are uniform only where ABC is exact or noisy, so calibration by simulation is asserted there.
 Seeds are fixed, so a figure moves only when the code does.
@@ -64,12 +63,10 @@ class Row:
     outcome: str  # inside | outside | absent | missing | no interval
 
 
-def read_intervals(path: Path = INTERVALS) -> dict[str, Interval]:
-    listed = yaml.safe_load(path.read_text(encoding="utf-8"))["figures"]
-    return {
-        name: Interval(float(i["low"]), float(i["high"]), i["from"], i.get("needs"))
-        for name, i in listed.items()
-    }
+def read_intervals() -> dict[str, Interval]:
+    listed = yaml.safe_load(INTERVALS.read_text(encoding="utf-8"))["figures"]
+    theory = {name: Interval(float(i["low"]), float(i["high"]), i["from"]) for name, i in listed.items()}
+    return theory | dict(panel_intervals(json.loads(RECORD.read_text(encoding="utf-8"))))
 
 
 def compare(measured: Mapping[str, float], intervals: Mapping[str, Interval], data: Path | None) -> list[Row]:
@@ -281,31 +278,25 @@ def _set_coverage(p: Float, truth: Int, rng: np.random.Generator) -> float:
     return float((rng.random(truth.size) < share[np.arange(truth.size), place]).mean())
 
 
-# --------------------------------------------------------------------------- the intervals
-
-HEAD = """# The intervals `make validate` holds figures to, and where each comes from.
-# Calibration: p-values of rank uniformity at fixed seeds must not fall below one in a thousand (and must,
-# where the observation is not perturbed); coverage lies within three binomial standard errors of .9.
-# Panels: made by `python -m benchmarks.validate --renew` from results/panels/record.json.
-"""
+# --------------------------------------------------------------------------- the panels' intervals
 
 
-def panel_intervals(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def panel_intervals(record: Mapping[str, Any]) -> Iterator[tuple[str, Interval]]:
     """The bootstrap interval of every figure, and for out-of-class AUROC one by its standard error."""
     for panel, folder in PANELS.items():
         for method, metrics in METRICS.items():
             run = default_run(record, panel, method)
-            needs = {"needs": folder} if folder else {}
             for metric in metrics:
-                low, high = run["ci"][metric]
                 source = f"95 % bootstrap, results/panels/record.json at {record['commit']}"
-                yield f"{panel}/{method}/{metric}", {"low": low, "high": high, "from": source, **needs}
+                yield f"{panel}/{method}/{metric}", Interval(*run["ci"][metric], source, folder)
             if method == "auto":
                 area = run["ood"]["auroc"]
                 reach = 1.96 * auroc_error(area, run["ood"]["n"], run["n"])
                 source = f"95 % by Hanley and McNeil, results/panels/record.json at {record['commit']}"
-                bounds = {"low": area - reach, "high": min(1.0, area + reach), "from": source}
-                yield f"{panel}/{method}/ood_auroc", {**bounds, **needs}
+                yield (
+                    f"{panel}/{method}/ood_auroc",
+                    Interval(area - reach, min(1.0, area + reach), source, folder),
+                )
 
 
 def default_run(record: Mapping[str, Any], panel: str, method: str) -> Mapping[str, Any]:
@@ -328,19 +319,6 @@ def auroc_error(area: float, n_positive: int, n_negative: int) -> float:
     return math.sqrt(spread / (n_positive * n_negative))
 
 
-def renew() -> None:
-    """The panels' intervals anew from their record; those of calibration come from theory and stay."""
-    figures = yaml.safe_load(INTERVALS.read_text(encoding="utf-8"))["figures"]
-    kept = {name: interval for name, interval in figures.items() if "/" not in name}
-    new = dict(panel_intervals(json.loads(RECORD.read_text(encoding="utf-8"))))
-    lines = [HEAD, "figures:\n"]
-    for name, interval in {**kept, **new}.items():
-        bounds = f"low: {interval['low']:.4g}, high: {interval['high']:.4g}"
-        needs = f", needs: {interval['needs']}" if "needs" in interval else ""
-        lines.append(f"  {name}: {{{bounds}, from: {json.dumps(interval['from'])}{needs}}}\n")
-    INTERVALS.write_text("".join(lines), encoding="utf-8")
-
-
 # --------------------------------------------------------------------------- the run
 
 
@@ -348,11 +326,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--out", type=Path, default=Path("out/validate.json"))
-    parser.add_argument("--renew", action="store_true")
     arguments = parser.parse_args()
-    if arguments.renew:
-        renew()
-        return 0
     measured, elapsed = {}, 0.0
     for name, value, elapsed in measure(arguments.data):
         measured[name] = value

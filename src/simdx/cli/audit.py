@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say, tell, write_line
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def export(
             count += 1
     head = store.head()[1]
     done = {"records": count, "head": head, "out": str(out)}
-    tell(json, done, f"wrote {count} records to {out}; head {head}")
+    note(f"wrote {count} records to {out}; head {head}")
+    say(json, done)
 
 
 @app.command("verify")
@@ -192,7 +193,8 @@ def revoke(
 ) -> None:
     """End a token's life; a running service notices at once."""
     token = _tokens(token_file).revoke(name)
-    tell(json, _shown(token), f"revoked {token.name} ({token.id})")
+    note(f"revoked {token.name} ({token.id})")
+    say(json, _shown(token))
 
 
 def _tokens(path: Path | None) -> TokenFile:

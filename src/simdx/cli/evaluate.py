@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @options.spread
 def evaluate(
-    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV, Parquet, or a packaged set.")],
+    data: Annotated[str, Option(help="Cases, none of these too: JSONL, CSV, Parquet, or a packaged set.")],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,

@@ -35,14 +35,6 @@ def write_line(line: str) -> None:
     print(plain(line))
 
 
-def tell(json: bool, value: Any, line: str) -> None:
-    """The JSON object where --json was given, else a line on stderr."""
-    if json:
-        print_json(value)
-    else:
-        note(line)
-
-
 def note(message: str) -> None:
     """A line of progress or explanation, on stderr."""
     print(plain(message), file=sys.stderr)

@@ -20,7 +20,7 @@ SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 
 def quickstart(
-    labels: Annotated[list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…")] = None,
+    labels: Annotated[list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
     out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
     register: options.Register = "clinician",
     simulator: Annotated[
