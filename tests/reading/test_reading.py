@@ -71,6 +71,8 @@ def test_spans_name_their_place_trigger_and_section() -> None:
         ("No fever, chills or cough.", ["fever, chills or cough"]),
         ("DENIES CHEST PAIN SOB C/O HEADACHE", ["CHEST PAIN SOB"]),
         ("no cough, no fever, runny nose", ["cough", "fever"]),
+        ("No effusion or suspicious opacity.", ["effusion or", "opacity"]),
+        ("No chills or fever, suspicious for flu.", ["chills or fever"]),
         ("(-) fever (+) cough -ve rash", ["fever", "rash"]),
         ("I have no appetite and cannot sleep.", []),
         ("The wound is not healing.", []),

@@ -197,10 +197,18 @@ class _Sentence:
                 subject = not words and event.word in ("i", "pt", "patient")
                 if not subject and not (firm and event.word not in STRONG_ENDS):
                     return stop
+            elif assertion == NEGATED and not words and self._goes_on(j):
+                pass
             elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event.assertion or what == HERE):
                 return stop  # else as in "if there is no improvement", "family history is negative for"
             begin = event.end
         return self.end
+
+    def _goes_on(self, j: int) -> bool:
+        """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
+        event, joined = self.events[j], self.events[j - 1].what
+        doubt = event.word in ("suspicious", "concerning") and not self.low.startswith(" for", event.end)
+        return doubt and (joined == OR or (joined == COMMA and self.last_or > j))
 
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
