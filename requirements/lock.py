@@ -91,8 +91,7 @@ def version_of(file: str, name: str) -> str:
     # A source archive's name may hold dashes; its version starts after as many of them as the package's has.
     parts = stem.split("-")
     return next(
-        ("-".join(parts[i:]) for i in range(1, len(parts)) if normal("-".join(parts[:i])) == name),
-        "",
+        ("-".join(parts[i:]) for i in range(1, len(parts)) if normal("-".join(parts[:i])) == name), ""
     )
 
 

@@ -5,15 +5,7 @@ import itertools
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.words import (
-    ACTIONS,
-    alarm_words,
-    headline,
-    leading,
-    outside_words,
-    preferences,
-    simplex_words,
-)
+from simdx.words import ACTIONS, alarm_words, headline, leading, outside_words, preferences, simplex_words
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}
