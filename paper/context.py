@@ -22,9 +22,10 @@ from paper import engine, world
 from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
 from paper.replies import Replies, read_replies
+from paper.vectors import embedder_with, read_vectors
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
-from simdx.embedders import get_embedder
+from simdx.embedders.base import Embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.panels.load import PACKAGED
@@ -115,6 +116,11 @@ class Context:
     def embedder_name(self, spec: Spec) -> str:
         return spec.embedder or self.embedder or self.cases(spec.panel).source.panel.embedder
 
+    def _embedder(self, name: str) -> Embedder:
+        """With the vectors that came with the banks."""
+        vectors = self._once("vectors", lambda: read_vectors(self.banks_folder.parent))
+        return self._once(("embedder", name), lambda: embedder_with(name, vectors))
+
     def own_bank(self, panel: str, asked: Asked) -> str:
         """The bank the asked model wrote itself, else the packaged one."""
         return asked.model if asked.model in self.models(panel) else REFERENCE
@@ -133,7 +139,7 @@ class Context:
 
         def make() -> engine.PanelData:
             panel = self.cases(spec.panel).source.panel
-            return engine.PanelData.prepare(panel, self.bank(spec), get_embedder(name), reading="plain")
+            return engine.PanelData.prepare(panel, self.bank(spec), self._embedder(name), reading="plain")
 
         return self._once(("panel_data", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
 
@@ -305,7 +311,7 @@ class Context:
         settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
         hashes = {
             "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank(spec).identity,
-            "embedder": get_embedder(self.embedder_name(spec)).id,
+            "embedder": self._embedder(self.embedder_name(spec)).id,
         }  # fmt: skip
 
         def compute(texts: Sequence[str]) -> Arrays:

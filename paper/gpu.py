@@ -20,7 +20,8 @@ import numpy as np
 import typer
 
 from paper import world
-from simdx.bank.files import MANIFEST_FILE, write_bank
+from paper.vectors import pieces_of, save_vectors
+from simdx.bank.files import MANIFEST_FILE, read_bank, write_bank
 from simdx.bank.plan import BankPlan, BuildSettings, voice_for
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.disk import write_atomically
@@ -34,58 +35,142 @@ PANELS = ("case-reports", "symptom-to-diagnosis", "oral-lesions")  # label names
 SETTINGS = {"banks": (0.2, False), "banks-facets": (0.8, True)}
 DRAWS, WANTED, MOST_ASKED = 3, 500, 20_000  # banks of a setting; usable texts and requests of a label
 BATCH = 1024
+NUCLEUS = 1024  # tokens among which top-p is sought
+LEAST = 100  # texts of a label below which a panel counts as not reached
 COLD = 0.2  # temperature of all that is asked
 SAMPLES, GUESSES = 10, 3
 
 # --------------------------------------------------------------------------- banks
 
 
-def write_texts(panel: Panel, simulator: Simulator, settings: BuildSettings, late: Callable[[], bool]) -> Bank:
+class Sampler:
+    """Texts of one label in large batches: rows that have ended are dropped, so that the rest are not waited for.
+
+    The nucleus is sought among the NUCLEUS likeliest tokens: to sort 150,000 for every row costs more than the model.
+    """
+
+    def __init__(self, simulator: Any, seed: int) -> None:
+        self._torch, self._tokenizer, self._model = simulator.model_parts
+        self._rendered: Callable[[str], str] = simulator.rendered_prompt
+        torch, size = self._torch, self._model.config.vocab_size
+        words = self._tokenizer.batch_decode([[i] for i in range(min(size, len(self._tokenizer)))])
+        ends = {*simulator._ends, self._tokenizer.pad_token_id}
+        self._last = torch.zeros(size, dtype=torch.bool, device=self._model.device)
+        self._last[[i for i, word in enumerate(words) if i in ends or "\n\n" in word]] = True
+        self._ends = ends
+        torch.manual_seed(seed)
+
+    def texts(self, requests: Sequence[Request]) -> list[tuple[str, str]]:
+        """(text, finish reason) of requests with equal settings, in their order."""
+        prompts = [self._rendered(r.prompt) + r.opening for r in requests]
+        with self._torch.inference_mode():
+            rows = self._tokens(prompts, requests[0])
+        return [self._text(r, row) for r, row in zip(requests, rows, strict=True)]
+
+    def _tokens(self, prompts: list[str], one: Request) -> list[list[int]]:
+        torch, device, n = self._torch, self._model.device, len(prompts)
+        shared = len(set(prompts)) == 1  # one prompt for all is read once, and needs no mask
+        read = self._tokenizer(prompts[:1] if shared else prompts, return_tensors="pt", padding=True,
+                               add_special_tokens=False).to(device)  # fmt: skip
+        ids, mask = read["input_ids"], read["attention_mask"]
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        mask = None if bool(mask.all()) else mask
+        out = self._model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
+        cache, logits, place = out.past_key_values, out.logits[:, -1], places[:, -1:] + 1
+        if shared:
+            cache.batch_repeat_interleave(n)
+            logits, place = logits.repeat(n, 1), place.repeat(n, 1)
+        found = torch.full((n, one.max_tokens), self._tokenizer.pad_token_id, dtype=torch.long, device=device)
+        rows, going = torch.arange(n, device=device), torch.ones(n, dtype=torch.bool, device=device)
+        for step in range(one.max_tokens):
+            token = self._drawn(logits, one)
+            found[rows[going], step] = token[going]
+            going = going & ~self._last[token]
+            left = int(going.sum())
+            if not left or step + 1 == one.max_tokens:
+                break
+            if left < 0.85 * len(rows):
+                kept = going.nonzero()[:, 0]
+                cache.batch_select_indices(kept)
+                rows, token, place, going = rows[kept], token[kept], place[kept], going[kept]
+                mask = None if mask is None else mask[kept]
+            if mask is not None:
+                mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            out = self._model(input_ids=token[:, None], attention_mask=mask, position_ids=place, past_key_values=cache,
+                              use_cache=True)  # fmt: skip
+            logits, place = out.logits[:, -1], place + 1
+        return found.tolist()
+
+    def _drawn(self, logits: Any, one: Request) -> Any:
+        torch, logits = self._torch, logits.float() / max(one.temperature, 1e-4)
+        top = logits.topk(min(NUCLEUS, logits.shape[1]))
+        p = (top.values - logits.logsumexp(1, keepdim=True)).exp()
+        p = p * (p.cumsum(1) - p < one.top_p)
+        return top.indices.gather(1, torch.multinomial(p, 1))[:, 0]
+
+    def _text(self, request: Request, tokens: list[int]) -> tuple[str, str]:
+        length = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
+        text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
+        before, stop, _ = text.partition("\n\n")
+        return before, "stop" if stop or length < len(tokens) else "length"
+
+
+def write_texts(
+    panel: Panel, simulator: Any, settings: BuildSettings, late: Callable[[], bool], batch: int, most: int
+) -> tuple[Bank, dict[str, int]]:
     """The first usable texts of every label; whatever names a label is dropped and counted, none is kept."""
-    plan = BankPlan(panel, simulator.id, settings)
+    plan, sampler = BankPlan(panel, simulator.id, settings), Sampler(simulator, settings.seed)
     scrub = {name: Scrubber.for_topic(panel, name) for name in panel.names}
     copies = {name: Duplicates() for name in panel.names}
     kept: dict[str, list[str]] = {name: [] for name in panel.names}
     asked, rejected = Counter[str](), Counter[str]()
     while not late():
-        short = [n for n in panel.names if len(kept[n]) < settings.per_label and asked[n] < MOST_ASKED]
+        short = [n for n in panel.names if len(kept[n]) < settings.per_label and asked[n] < most]
         if not short:
             break
-        turn = [short[i % len(short)] for i in range(simulator.concurrency)]
-        planned = []
-        for name in turn:
-            planned.append(plan.planned(name, asked[name]).request)
-            asked[name] += 1
-        for place, answer in simulator.complete(planned):
-            name, text = turn[place], tidy(answer.text, answer.finish_reason)
-            reason = answer.error or scrub[name].reason(text)
+        name = min(short, key=lambda n: (len(kept[n]) / settings.per_label, asked[n]))  # the one furthest behind
+        wanted = (settings.per_label - len(kept[name])) * (asked[name] + 50) / (len(kept[name]) + 20)
+        turn = range(asked[name], asked[name] + max(min(batch, int(1.1 * wanted), most - asked[name]), 1))
+        asked[name] = turn.stop
+        for words, ended in sampler.texts([plan.planned(name, i).request for i in turn]):
+            text = tidy(words, ended)
+            reason = scrub[name].reason(text)
             if reason is None and settings.facets and copies[name].seen(text):
                 reason = "near-duplicate"
             if reason is None:
                 kept[name].append(text)
             else:
-                rejected[reason] += 1
+                rejected[f"{name}: {reason}"] += 1
     texts = [(i, text) for i, name in enumerate(panel.names) for text in kept[name][: settings.per_label]]
     index = np.array([i for i, _ in texts], dtype=np.int64)
-    return Bank(panel.name, panel.names, tuple(text for _, text in texts), index, rejected=dict(rejected))
+    bank = Bank(panel.name, panel.names, tuple(text for _, text in texts), index, rejected=dict(rejected))
+    return bank, dict(asked)
 
 
-def write_banks(out: Path, model: str, simulator: Simulator, late: Callable[[], bool], wanted: int) -> None:
-    """Every draw of every panel and setting that is not there yet; a bank cut short by the time is not written."""
+def write_banks(
+    out: Path, model: str, panels: Sequence[str], simulator: Any, late: Callable[[], bool], wanted: int, batch: int,
+    most: int,
+) -> None:  # fmt: skip
+    """Every draw of every panel and setting that is not there yet. A bank that the time cut short is written, and
+    says so, where every label has LEAST texts; else its counts are printed."""
     for draw in range(DRAWS):
         for folder, (temperature, facets) in SETTINGS.items():
-            for name in PANELS:
+            for name in panels:
                 panel = world.load_source(name).panel
                 place = out / folder / (f"{name}-{model}" + (f"-s{draw}" if draw else ""))
-                if (place / MANIFEST_FILE).is_file():
+                if (place / MANIFEST_FILE).is_file() or late():
                     continue
                 settings = BuildSettings(per_label=wanted, temperature=temperature, facets=facets, seed=draw,
                                          voice=voice_for(model))  # fmt: skip
-                bank = write_texts(panel, simulator, settings, late)
-                if late():
-                    return
-                write_bank(place, bank, panel, {"simulator": simulator.id, "temperature": temperature, "seed": draw})
-                print(f"{place}: {bank.counts}, rejected {dict(bank.rejected)}", file=sys.stderr)
+                began = time.monotonic()
+                bank, asked = write_texts(panel, simulator, settings, late, batch, most)
+                counts = {label: bank.counts.get(label, 0) for label in panel.names}
+                said = f"{place}: {counts}, asked {asked}, {time.monotonic() - began:.0f} s, {dict(bank.rejected)}"
+                print(said, file=sys.stderr, flush=True)
+                if min(counts.values()) < LEAST:
+                    continue
+                write_bank(place, bank, panel, {"simulator": simulator.id, "temperature": temperature, "seed": draw,
+                                                "facets": facets, "asked": asked, "cut_by_time": late()})  # fmt: skip
 
 
 # --------------------------------------------------------------------------- questions, of the paper's structure
@@ -134,19 +219,25 @@ def questions(options: Sequence[str], text: str) -> dict[str, list[Request]]:
     }
 
 
-def ask(out: Path, model: str, simulator: Simulator, late: Callable[[], bool], data: Path | None) -> None:
+def ask(
+    out: Path, model: str, panels: Sequence[str], simulator: Simulator, late: Callable[[], bool], data: Path | None
+) -> None:
     """All cases of a panel, inside and outside it, in the paper's four ways: replies word for word."""
-    for name in PANELS:
+    for name in panels:
         cases = world.read_panel(name, None, None, data)
         every = [*cases.dataset.cases, *(cases.outside.cases if cases.outside else ())]
         for way in questions(cases.names, ""):
             place = out / "asking" / f"replies-{model}" / f"{way}-{name}.jsonl.gz"
             if place.is_file() or late():
                 continue
+            began = time.monotonic()
             asked = [(case.id, request) for case in every for request in questions(cases.names, case.text)[way]]
             answers = dict(simulator.complete(request for _, request in asked))
             place.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(place, gzip.compress("".join(_lines(asked, answers)).encode(), mtime=0))
+            failed = Counter(answer.error for answer in answers.values() if answer.error)
+            said = f"{place}: {len(asked)} asked, {time.monotonic() - began:.0f} s, failed {dict(failed)}"
+            print(said, file=sys.stderr, flush=True)
 
 
 def _lines(asked: Sequence[tuple[str, Request]], answers: dict[int, Any]) -> Iterator[str]:
@@ -157,26 +248,51 @@ def _lines(asked: Sequence[tuple[str, Request]], answers: dict[int, Any]) -> Ite
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
+# --------------------------------------------------------------------------- embedding
+
+
+def embed(out: Path, panels: Sequence[str], data: Path | None) -> None:
+    """What mpnet makes of every piece of every bank and case, half precision, for `paper.context` to look up."""
+    pieces = set[str]()
+    for name in panels:
+        cases = world.read_panel(name, None, None, data)
+        found = [*cases.dataset.texts, *(cases.outside.texts if cases.outside else ())]
+        for folder in SETTINGS:
+            for place in sorted((out / folder).glob(f"{name}-*/{MANIFEST_FILE}")):
+                found += read_bank(place.parent, cases.source.panel).texts
+        pieces |= pieces_of(found)
+    save_vectors(out, sorted(pieces))
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
     out: Annotated[Path, typer.Option(help="Folder for banks and replies. A run goes on there.")],
     minutes: Annotated[float, typer.Option(help="No new batch after this time.")] = 60.0,
     models: Annotated[str, typer.Option(help="Separated by commas; names of weights, run by transformers.")] = "",
+    panels: Annotated[str, typer.Option(help="Separated by commas. A process for each fills a large GPU.")] = "",
     batch: Annotated[int, typer.Option(help="Requests at a time.")] = BATCH,
     per_label: Annotated[int, typer.Option(help="Usable texts of a label.")] = WANTED,
+    most: Annotated[int, typer.Option(help="Requests of a label.")] = MOST_ASKED,
     data: Annotated[Path | None, typer.Option(help="Folder of the cases; else $SIMDX_DATA.")] = None,
+    vectors: Annotated[bool, typer.Option(help="Embed what is there, and write nothing new.")] = False,
 ) -> None:
     """Ask first, since it is quick; then the banks, one draw of everything before the next draw."""
-    end = time.monotonic() + 60 * minutes
+    end, about = time.monotonic() + 60 * minutes, panels.split(",") if panels else PANELS
+    if vectors:
+        return embed(out, about, data)
     for model in models.split(",") if models else MODELS:
         simulator = get_simulator(f"hf:{model}", batch=batch)
 
         def late() -> bool:
             return time.monotonic() > end
 
-        ask(out, model, simulator, late, data)
-        write_banks(out, model, simulator, late, per_label)
+        ask(out, model, about, simulator, late, data)
+        write_banks(out, model, about, simulator, late, per_label, batch, most)
         simulator.close()
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()
