@@ -52,6 +52,7 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'python -m paper run' wrote.")],
     markdown: Annotated[Path | None, typer.Option(help="Also the documentation's page and picture.")] = None,
+    grid: Annotated[Path, typer.Option(help="Records of the main grid, for that page.")] = Path("results/grid"),
 ) -> None:
     """DIR/report.html, DIR/claims.json, DIR/claims.csv and DIR/tables/*.csv from the records of a run."""
     from paper import report as made
@@ -69,7 +70,7 @@ def report(
         picture = markdown.parent / "pictures" / f"{markdown.stem}.svg"
         picture.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(picture, svg(made.picture(records)))
-        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder))
+        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, made.grid(grid)))
     print(f"wrote {folder / 'report.html'}", file=sys.stderr)
 
 

@@ -25,6 +25,7 @@ ORAL, SYMPTOMS, REPORTS = "oral-lesions", "symptom-to-diagnosis", "case-reports"
 PANELS = {ORAL: "oral", SYMPTOMS: "sd", REPORTS: "multicare"}
 ML, EP, PE, EF = ASKING
 LEVEL = 0.05
+GRID = ("Table 1", "§6.1", "Table 2", "Table 3", "Figure 2b", "Table S2", "Table S19")
 LEAST_MODELS = 4  # below, a statement about models as a group cannot be decided
 TRAINED = "the paper's objective and training"
 
@@ -87,6 +88,11 @@ def verdicts(data: Data) -> list[Verdict]:
     """Every claim decided on the records (`data`: artefact → figures)."""
     found = [(claim, _gaps(claim, data)) for claim in CLAIMS]
     return [_decided(claim, gaps, _sure(claim.place, found)) for claim, gaps in found]
+
+
+def on_the_grid(data: Data) -> list[Verdict]:
+    """The claims about models' own banks, on the records of the main grid (`paper/PLAN.md`)."""
+    return [one for one in verdicts(data) if one.claim.place in GRID]
 
 
 def on_their_figures(claim: Claim) -> str:
@@ -172,6 +178,11 @@ def _against(what: str, row: Data, name: str, limit: float, sign: float = 1.0) -
     return Gap(what, sign * (value - limit), ends[0], ends[1])
 
 
+def _here(data: Data, artefact: str) -> list[str]:
+    """The panels that a record holds: one whose bank was not reached stands for no claim."""
+    return [panel for panel in PANELS if panel in data[artefact]]
+
+
 def _asked(data: Data, panel: str) -> list[Data]:
     """The paper's four ways of asking each model; EF at .7 stands in where a model was not asked at .2."""
     rows = [row for row in data["significance"][panel]["differences"].values() if row["model"]]
@@ -190,7 +201,7 @@ def _differences(data: Data, panel: str, metric: str, sign: float, ways: Sequenc
 
 
 def _on_average(data: Data) -> Iterator[Gap]:
-    for panel in PANELS:
+    for panel in _here(data, "significance"):
         for way in (ML, EP, PE):
             same = [g for g in _differences(data, panel, "accuracy", -1, (way,)) if f" {way} of" in g.what]
             arm = sqrt(sum(((g.high or 0) - (g.low or 0)) ** 2 for g in same)) / 2 / max(len(same), 1)
@@ -228,7 +239,7 @@ def _fidelity(data: Data, panel: str) -> list[Data]:
 
 
 def _over_fidelity(data: Data) -> Iterator[Gap]:
-    for panel in PANELS:
+    for panel in _here(data, "distribution-aware"):
         for row in _fidelity(data, panel):
             one, bank = row["d_smc_minus_asking"], row["own_bank"]
             low, value, high = (end + MATCH for end in (one["ci"][0], one["difference"], one["ci"][1]))
@@ -236,7 +247,7 @@ def _over_fidelity(data: Data) -> Iterator[Gap]:
 
 
 def _brier(data: Data) -> Iterator[Gap]:
-    for panel in PANELS:
+    for panel in _here(data, "distribution-aware"):
         rows = {row["name"]: row["scores"] for row in data["distribution-aware"][panel]}
         for row in _fidelity(data, panel):
             bank = row["own_bank"]
@@ -247,7 +258,7 @@ def _brier(data: Data) -> Iterator[Gap]:
 
 def _cheap(data: Data) -> Iterator[Gap]:
     live = data["paper-settings"]["live_d_smc_seconds"]
-    for panel in PANELS:
+    for panel in _here(data, "distribution-aware"):
         network = next(r["inference_seconds"] for r in data["distribution-aware"][panel] if r["name"] == ABI)
         yield Gap(f"{panel}, orders of magnitude beyond four", log10(live / network) - 4)
 
@@ -417,7 +428,7 @@ def _few(data: Data) -> Iterator[Gap]:
 
 
 def _rescaled(data: Data) -> Iterator[Gap]:
-    for panel in PANELS:
+    for panel in _here(data, "post-hoc-calibration"):
         for block in data["post-hoc-calibration"][panel]:
             if f"{ML} + TS" in block["rows"]:
                 ml, own = block["rows"][f"{ML} + TS"]["scores"], block["rows"][M_SMC]["scores"]
@@ -523,11 +534,11 @@ CLAIMS = (
           "Means of two models, each over its own bank."),
     Claim("Table 1", "M-SMC is more stable over models than ML", "90.6–98.3 against 65.3–98.6 % on OLB-300", "every",
           lambda d: [_stability(p, [m[2] for m in some], [m[3] for m in some])
-                     for p in PANELS if (some := _models(d, p))],
+                     for p in _here(d, "main-results") if (some := _models(d, p))],
           lambda: [_stability(ORAL, *_their_models(ORAL)[1:])], "Standard deviation over models."),
     Claim("§6.1", "the margin is largest where the model is weakest", "44 points on MultiCaRe; −8 for Llama on OLB-300",
           "every", lambda d: [_over_models(p, [m[1] for m in some], [m[3] for m in some])
-                              for p in PANELS if (some := _models(d, p))],
+                              for p in _here(d, "main-results") if (some := _models(d, p))],
           lambda: [_over_models(p, _their_models(p)[0], _their_models(p)[2]) for p in PANELS],
           "Rank correlation over models of the best way of asking with what M-SMC adds."),
     Claim("Table 2", "D-SMC matches or exceeds EF in most combinations of model and data set",

@@ -25,6 +25,7 @@ from simdx.bank.files import MANIFEST_FILE, read_bank, write_bank
 from simdx.bank.plan import BankPlan, BuildSettings, voice_for
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.disk import write_atomically
+from simdx.errors import RunFailed
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -35,6 +36,7 @@ PANELS = ("case-reports", "symptom-to-diagnosis", "oral-lesions")  # label names
 SETTINGS = {"banks": (0.2, False), "banks-facets": (0.8, True)}
 DRAWS, WANTED, MOST_ASKED = 3, 500, 20_000  # banks of a setting; usable texts and requests of a label
 BATCH = 1024
+PADDED = 1_000_000  # characters of the questions in one batch
 NUCLEUS = 1024  # tokens among which top-p is sought
 LEAST = 100  # texts of a label below which a panel counts as not reached
 COLD = 0.2  # temperature of all that is asked
@@ -57,35 +59,47 @@ class Sampler:
         ends = {*simulator._ends, self._tokenizer.pad_token_id}
         self._last = torch.zeros(size, dtype=torch.bool, device=self._model.device)
         self._last[[i for i, word in enumerate(words) if i in ends or "\n\n" in word]] = True
+        self._stops = torch.zeros_like(self._last)
+        self._stops[list(ends)] = True
         self._ends = ends
         torch.manual_seed(seed)
 
     def texts(self, requests: Sequence[Request]) -> list[tuple[str, str]]:
         """(text, finish reason) of requests with equal settings, in their order."""
-        prompts = [self._rendered(r.prompt) + r.opening for r in requests]
-        with self._torch.inference_mode():
-            rows = self._tokens(prompts, requests[0])
+        torch, prompts = self._torch, [self._rendered(r.prompt) + r.opening for r in requests]
+        rows = None
+        with torch.inference_mode():
+            try:
+                rows = self._tokens(prompts, requests[0])
+            except torch.OutOfMemoryError:
+                if len(requests) == 1:
+                    raise
+        if rows is None:  # outside of `except`, which holds on to the memory
+            torch.cuda.empty_cache()
+            return self.texts(requests[: len(requests) // 2]) + self.texts(requests[len(requests) // 2 :])
         return [self._text(r, row) for r, row in zip(requests, rows, strict=True)]
 
     def _tokens(self, prompts: list[str], one: Request) -> list[list[int]]:
+        """A prompt that several rows have in common is read once; where all are equally long no mask is needed."""
         torch, device, n = self._torch, self._model.device, len(prompts)
-        shared = len(set(prompts)) == 1  # one prompt for all is read once, and needs no mask
-        read = self._tokenizer(prompts[:1] if shared else prompts, return_tensors="pt", padding=True,
-                               add_special_tokens=False).to(device)  # fmt: skip
+        distinct = list(dict.fromkeys(prompts))
+        row = torch.tensor([distinct.index(p) for p in prompts], device=device)
+        read = self._tokenizer(distinct, return_tensors="pt", padding=True, add_special_tokens=False).to(device)
         ids, mask = read["input_ids"], read["attention_mask"]
         places = (mask.cumsum(1) - 1).clamp(min=0)
         mask = None if bool(mask.all()) else mask
         out = self._model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
-        cache, logits, place = out.past_key_values, out.logits[:, -1], places[:, -1:] + 1
-        if shared:
-            cache.batch_repeat_interleave(n)
-            logits, place = logits.repeat(n, 1), place.repeat(n, 1)
+        cache, logits, place = out.past_key_values, out.logits[row, -1], places[row, -1:] + 1
+        mask = None if mask is None else mask[row]
+        if len(distinct) < n:
+            cache.batch_select_indices(row)
+        last = self._last if one.stop else self._stops
         found = torch.full((n, one.max_tokens), self._tokenizer.pad_token_id, dtype=torch.long, device=device)
         rows, going = torch.arange(n, device=device), torch.ones(n, dtype=torch.bool, device=device)
         for step in range(one.max_tokens):
             token = self._drawn(logits, one)
             found[rows[going], step] = token[going]
-            going = going & ~self._last[token]
+            going = going & ~last[token]
             left = int(going.sum())
             if not left or step + 1 == one.max_tokens:
                 break
@@ -111,7 +125,7 @@ class Sampler:
     def _text(self, request: Request, tokens: list[int]) -> tuple[str, str]:
         length = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
-        before, stop, _ = text.partition("\n\n")
+        before, stop, _ = text.partition("\n\n") if request.stop else (text, "", "")
         return before, "stop" if stop or length < len(tokens) else "length"
 
 
@@ -128,7 +142,7 @@ def write_texts(
         short = [n for n in panel.names if len(kept[n]) < settings.per_label and asked[n] < most]
         if not short:
             break
-        name = min(short, key=lambda n: (len(kept[n]) / settings.per_label, asked[n]))  # the one furthest behind
+        name = min(short, key=lambda n: asked[n])  # all alike: one that is seldom usable must not take all the time
         wanted = (settings.per_label - len(kept[name])) * (asked[name] + 50) / (len(kept[name]) + 20)
         turn = range(asked[name], asked[name] + max(min(batch, int(1.1 * wanted), most - asked[name]), 1))
         asked[name] = turn.stop
@@ -149,11 +163,10 @@ def write_texts(
 
 def write_banks(
     out: Path, model: str, panels: Sequence[str], simulator: Any, late: Callable[[], bool], wanted: int, batch: int,
-    most: int,
+    most: int, draws: int,
 ) -> None:  # fmt: skip
-    """Every draw of every panel and setting that is not there yet. A bank that the time cut short is written, and
-    says so, where every label has LEAST texts; else its counts are printed."""
-    for draw in range(DRAWS):
+    """Every draw of every panel and setting that is not there yet. A bank that the time cut short says so."""
+    for draw in range(draws):
         for folder, (temperature, facets) in SETTINGS.items():
             for name in panels:
                 panel = world.load_source(name).panel
@@ -167,7 +180,7 @@ def write_banks(
                 counts = {label: bank.counts.get(label, 0) for label in panel.names}
                 said = f"{place}: {counts}, asked {asked}, {time.monotonic() - began:.0f} s, {dict(bank.rejected)}"
                 print(said, file=sys.stderr, flush=True)
-                if min(counts.values()) < LEAST:
+                if min(counts.values()) < 1:  # no bank; below LEAST it is one, and is reported as not reached
                     continue
                 write_bank(place, bank, panel, {"simulator": simulator.id, "temperature": temperature, "seed": draw,
                                                 "facets": facets, "asked": asked, "cut_by_time": late()})  # fmt: skip
@@ -223,6 +236,7 @@ def ask(
     out: Path, model: str, panels: Sequence[str], simulator: Simulator, late: Callable[[], bool], data: Path | None
 ) -> None:
     """All cases of a panel, inside and outside it, in the paper's four ways: replies word for word."""
+    sampler = Sampler(simulator, 0)
     for name in panels:
         cases = world.read_panel(name, None, None, data)
         every = [*cases.dataset.cases, *(cases.outside.cases if cases.outside else ())]
@@ -232,20 +246,35 @@ def ask(
                 continue
             began = time.monotonic()
             asked = [(case.id, request) for case in every for request in questions(cases.names, case.text)[way]]
-            answers = dict(simulator.complete(request for _, request in asked))
+            lines = _letters(simulator, asked) if way == "letters" else _said(sampler, asked)
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(place, gzip.compress("".join(_lines(asked, answers)).encode(), mtime=0))
-            failed = Counter(answer.error for answer in answers.values() if answer.error)
-            said = f"{place}: {len(asked)} asked, {time.monotonic() - began:.0f} s, failed {dict(failed)}"
-            print(said, file=sys.stderr, flush=True)
+            write_atomically(place, gzip.compress("".join(lines).encode(), mtime=0))
+            print(f"{place}: {len(asked)} asked, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def _lines(asked: Sequence[tuple[str, Request]], answers: dict[int, Any]) -> Iterator[str]:
-    for i, (case, request) in enumerate(asked):
-        line: dict[str, Any] = {"case": case, "options": "numbers", "text": answers[i].text}
-        if request.logprobs and answers[i].logprobs:
-            line["top"] = [[token, round(logprob, 5)] for token, logprob in answers[i].logprobs[0].top]
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+def _letters(simulator: Simulator, asked: Sequence[tuple[str, Request]]) -> Iterator[str]:
+    answers = dict(simulator.complete(request for _, request in asked))
+    for i, (case, _) in enumerate(asked):
+        if answers[i].error:
+            raise RunFailed(f"a question was not answered: {answers[i].error}")
+        top = [[token, round(logprob, 5)] for token, logprob in (answers[i].logprobs or ())[0].top]
+        yield _line(case, answers[i].text, {"top": top})
+
+
+def _said(sampler: Sampler, asked: Sequence[tuple[str, Request]]) -> Iterator[str]:
+    """Questions of like length together, as many as some PADDED characters hold; answers in the order asked."""
+    order = sorted(range(len(asked)), key=lambda i: (len(asked[i][1].prompt), asked[i][1].prompt))
+    texts: dict[int, str] = {}
+    while order:
+        size = max(1, PADDED // len(asked[order[-1]][1].prompt))
+        order, together = order[:-size], order[-size:]
+        said = sampler.texts([asked[i][1] for i in together])
+        texts |= {i: text for i, (text, _) in zip(together, said, strict=True)}
+    yield from (_line(case, texts[i], {}) for i, (case, _) in enumerate(asked))
+
+
+def _line(case: str, text: str, more: dict[str, Any]) -> str:
+    return json.dumps({"case": case, "options": "numbers", "text": text, **more}, ensure_ascii=False) + "\n"
 
 
 # --------------------------------------------------------------------------- embedding
@@ -277,6 +306,8 @@ def main(
     per_label: Annotated[int, typer.Option(help="Usable texts of a label.")] = WANTED,
     most: Annotated[int, typer.Option(help="Requests of a label.")] = MOST_ASKED,
     data: Annotated[Path | None, typer.Option(help="Folder of the cases; else $SIMDX_DATA.")] = None,
+    draws: Annotated[int, typer.Option(help="Banks of a panel and setting; 0: only ask.")] = DRAWS,
+    asking: Annotated[bool, typer.Option(help="Ask before banks are written.")] = True,
     vectors: Annotated[bool, typer.Option(help="Embed what is there, and write nothing new.")] = False,
 ) -> None:
     """Ask first, since it is quick; then the banks, one draw of everything before the next draw."""
@@ -289,8 +320,9 @@ def main(
         def late() -> bool:
             return time.monotonic() > end
 
-        ask(out, model, about, simulator, late, data)
-        write_banks(out, model, about, simulator, late, per_label, batch, most)
+        if asking:
+            ask(out, model, about, simulator, late, data)
+        write_banks(out, model, about, simulator, late, per_label, batch, most, draws)
         simulator.close()
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from pandas import DataFrame
 
 from paper import figures
 from paper.artefacts import ARTEFACTS
-from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Verdict, verdicts
+from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Verdict, on_the_grid, verdicts
+from paper.runner import read_artefacts
 from simdx.disk import write_atomically
 from simdx.runs import Record
 
@@ -28,6 +29,16 @@ _BY_NAME = {one.name: one for one in ARTEFACTS}
 
 def decided(records: Sequence[Record]) -> list[Verdict]:
     return verdicts({r.name: r["finding"]["data"] for r in records if r.done})
+
+
+def grid(folder: Path) -> dict[str, list[Verdict]]:
+    """The main grid's verdicts by what was varied: DIR/primary, DIR/wordllama, … hold records of a run each."""
+    found = {place.name: read_artefacts(place) for place in sorted(folder.iterdir())} if folder.is_dir() else {}
+    return {
+        name: on_the_grid({r.name: r["finding"]["data"] for r in records if r.done})
+        for name, records in found.items()
+        if records
+    }
 
 
 def counts(found: Sequence[Verdict]) -> str:
@@ -44,13 +55,13 @@ def html(records: Sequence[Record]) -> str:
     )  # fmt: skip
 
 
-def markdown(records: Sequence[Record], picture: str, folder: Path) -> str:
+def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mapping[str, Sequence[Verdict]]) -> str:
     """The page of the documentation: the claims, what differs, what could not be run."""
     found = decided(records)
     return _TEMPLATES.get_template("results.md").render(
         verdicts=sorted(found, key=lambda one: (AGREES, DISAGREES, OPEN, UNTESTED).index(one.verdict)),
         files=f"../{folder.as_posix()}",
-        counts=counts(found), about=provenance(records), picture=picture, word=_word,
+        counts=counts(found), about=provenance(records), picture=picture, word=_word, grids=grids,
     )  # fmt: skip
 
 

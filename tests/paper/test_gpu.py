@@ -10,31 +10,46 @@ from paper.replies import read_replies
 from paper.world import read_panel, written_by_models, written_by_variants
 from simdx.bank.files import read_bank
 from simdx.panels import load_source
-from simdx.simulators.base import Completion, TokenLogprobs
+from simdx.simulators.base import Completion, Request, TokenLogprobs
 from simdx.simulators.scripted import ScriptedSimulator
+from simdx.simulators.transformers import TransformersSimulator
 
 PANEL = "oral-lesions"
 
 
-class Asked(ScriptedSimulator):
-    """Always the second option; of three guesses the third is out of the list."""
+class Sampled:
+    """A sampler in the place of one on a GPU: the scripted texts, or always the second option."""
 
+    def __init__(self, simulator: ScriptedSimulator, _: int) -> None:
+        self._simulator = simulator
+
+    def texts(self, requests):  # type: ignore[no-untyped-def]
+        if "2. " in requests[0].prompt:
+            said = {True: "G1: 2, P1: 70%\nG2: 1, P2: 10%", False: "2. that one"}
+            return [(said["guesses" in r.prompt], "stop") for r in requests]
+        return [(answer.text, "stop") for _, answer in sorted(self._simulator.complete(requests))]
+
+
+class Asked(ScriptedSimulator):
     def complete(self, requests):  # type: ignore[no-untyped-def]
-        for i, request in enumerate(requests):
-            text = "G1: 2, P1: 70%\nG2: 1, P2: 10%" if "guesses" in request.prompt else "2. that one"
-            top = (("2", -0.1), ("1", -3.0), ("the", -5.0)) if request.logprobs else ()
-            yield i, Completion(text, logprobs=(TokenLogprobs("2", -0.1, top),) if top else None)
+        top = (("2", -0.1), ("1", -3.0), ("the", -5.0))
+        for i, _ in enumerate(requests):
+            yield i, Completion("2", logprobs=(TokenLogprobs("2", -0.1, top),))
 
 
 @pytest.fixture
-def _one_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "PANELS", (PANEL,))
+def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "Sampler", Sampled)
 
 
-@pytest.mark.usefixtures("_one_panel")
-def test_three_draws_of_both_settings_are_written_once_and_name_no_label(tmp_path: Path) -> None:
+def _write(folder: Path, most: int = 400, late: bool = False) -> None:
     simulator = ScriptedSimulator(concurrency=30, leak=0.2)
-    gpu.write_banks(tmp_path, "small", simulator, lambda: False, 20)
+    gpu.write_banks(folder, "small", [PANEL], simulator, lambda: late, 20, 30, most, 3)
+
+
+@pytest.mark.usefixtures("_scripted")
+def test_three_draws_of_both_settings_are_written_once_and_name_no_label(tmp_path: Path) -> None:
+    _write(tmp_path)
     assert written_by_models(PANEL, tmp_path / "banks") == ("small",)
     assert {one.kind for one in written_by_variants(PANEL, tmp_path / "banks").values()} == {"draw"}
     panel = load_source(PANEL).panel
@@ -44,19 +59,19 @@ def test_three_draws_of_both_settings_are_written_once_and_name_no_label(tmp_pat
     assert not any("mucocele" in text.lower() for bank in banks for text in bank.texts)
     assert len({bank.hash for bank in banks}) == 3
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json")}
-    gpu.write_banks(tmp_path, "small", simulator, lambda: False, 20)
+    _write(tmp_path)
     assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.json")}
 
 
-@pytest.mark.usefixtures("_one_panel")
+@pytest.mark.usefixtures("_scripted")
 def test_no_bank_is_written_after_the_time(tmp_path: Path) -> None:
-    gpu.write_banks(tmp_path, "small", ScriptedSimulator(), lambda: True, 20)
+    _write(tmp_path, late=True)
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-@pytest.mark.usefixtures("_one_panel")
+@pytest.mark.usefixtures("_scripted")
 def test_numbered_replies_are_read_back(tmp_path: Path) -> None:
-    gpu.ask(tmp_path, "small", Asked(), lambda: False, None)
+    gpu.ask(tmp_path, "small", [PANEL], Asked(), lambda: False, None)
     cases = read_panel(PANEL, None, None, None)
     found = {one.method: one for one in read_replies(tmp_path / "asking", PANEL, cases)}
     assert {name: one.calls for name, one in found.items()} == {
@@ -67,6 +82,56 @@ def test_numbered_replies_are_read_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["elicited"].probabilities[0], [0.1, 0.7, 0.2])
     letters = found["logits"].scores[0, 0]
     np.testing.assert_allclose(letters / letters.sum(), np.exp([-3, -0.1, -5]) / np.exp([-3, -0.1, -5]).sum())
+
+
+def test_rows_are_dropped_and_prompts_shared_without_changing_a_text() -> None:
+    """Cold, against the library's own generation, by a tiny network with random weights."""
+    torch, simulator = pytest.importorskip("torch"), tiny_network()
+    requests = [
+        Request(prompt, temperature=0.0, max_tokens=12)
+        for prompt in ("my joints", "my joints", "yellow eyes")
+    ]
+    theirs = [answer.text for _, answer in sorted(simulator.complete(requests))]
+    with torch.no_grad():
+        ours = gpu.Sampler(simulator, 0).texts(requests)
+    assert [text for text, _ in ours] == theirs
+    assert len(set(theirs)) == 2
+
+
+def tiny_network() -> TransformersSimulator:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {
+        word: i
+        for i, word in enumerate(["<pad>", "<end>", "my", "joints", "yellow", "eyes", *map(str, range(200))])
+    }
+    inner = Tokenizer(models.WordLevel(words, unk_token="<end>"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", eos_token="<end>", padding_side="left"
+    )
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    torch.manual_seed(0)
+    network = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=len(words),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            eos_token_id=1,
+            bos_token_id=None,
+            pad_token_id=0,
+        )  # fmt: skip
+    ).eval()
+    for part in network.parameters():
+        part.data *= 4
+    found = TransformersSimulator.__new__(TransformersSimulator)
+    found.id, found.concurrency = "tiny", 4
+    found._torch, found._tokenizer, found._model = torch, tokenizer, network
+    return found
 
 
 def test_the_questions_hold_the_case_and_every_option() -> None:
