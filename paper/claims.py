@@ -127,14 +127,14 @@ def _decided(claim: Claim, gaps: tuple[Gap, ...], sure: Mapping[Gap, bool]) -> V
     else:
         word = AGREES if 2 * pro > len(gaps) else DISAGREES if 2 * con >= len(gaps) else OPEN
     worst = min(gaps, key=lambda gap: gap.value)
-    said = f"{pro} of {len(gaps)} comparisons for it, {con} against; least favourable: {_said(worst)}."
-    said += f" {claim.note}" if claim.note else ""
+    sentence = f"{pro} of {len(gaps)} for it, {con} against; least: {said(worst)}."
+    sentence += f" {claim.note}" if claim.note else ""
     if claim.flaw:
-        word, said = OPEN, f"{said} {claim.flaw}"
-    return Verdict(claim, word, said, gaps)
+        word, sentence = OPEN, f"{sentence} {claim.flaw}"
+    return Verdict(claim, word, sentence, gaps)
 
 
-def _said(gap: Gap) -> str:
+def said(gap: Gap) -> str:
     around = "" if gap.low is None or not isfinite(gap.low) else f" [{gap.low:+.3g}, {gap.high:+.3g}]"
     return f"{gap.what} {gap.value:+.3g}{around}"
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paper import engine, world
-from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
+from paper.answers import RECIPE, SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
 from paper.replies import Replies, read_replies
 from paper.vectors import embedder_with, read_vectors
@@ -120,6 +120,10 @@ class Context:
         """With the vectors that came with the banks."""
         vectors = self._once("vectors", lambda: read_vectors(self.banks_folder.parent))
         return self._once(("embedder", name), lambda: embedder_with(name, vectors))
+
+    def with_recipe(self, *names: str) -> tuple[str, ...]:
+        """Methods, the shipped recipe among them unless another embedder was named than the one it ships with."""
+        return (*names, *(() if self.embedder else (RECIPE,)))
 
     def own_bank(self, panel: str, asked: Asked) -> str:
         """The bank the asked model wrote itself, else the packaged one."""

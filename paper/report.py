@@ -14,7 +14,7 @@ from pandas import DataFrame
 
 from paper import figures
 from paper.artefacts import ARTEFACTS
-from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Verdict, on_the_grid, verdicts
+from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Claim, Verdict, on_the_grid, said, verdicts
 from paper.runner import read_artefacts
 from simdx.disk import write_atomically
 from simdx.runs import Record
@@ -61,7 +61,8 @@ def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mappi
     return _TEMPLATES.get_template("results.md").render(
         verdicts=sorted(found, key=lambda one: (AGREES, DISAGREES, OPEN, UNTESTED).index(one.verdict)),
         files=f"../{folder.as_posix()}",
-        counts=counts(found), about=provenance(records), picture=picture, word=_word, grids=grids,
+        counts=counts(found), about=provenance(records), picture=picture, word=_word, grids=grids, on=_on,
+        worst=lambda one: said(min(one.gaps, key=lambda gap: gap.value)),
     )  # fmt: skip
 
 
@@ -139,6 +140,11 @@ def provenance(records: Sequence[Record]) -> list[str]:
         f"commit {distinct(r.versions.get('commit') or 'unknown' for r in records)}",
         *dict.fromkeys(f"left out: {reason}" for config in configs for reason in config["skipped"].values()),
     ]  # fmt: skip
+
+
+def _on(found: Sequence[Verdict], claim: Claim) -> str:
+    one = next(one for one in found if one.claim == claim)
+    return f"{_word(one.verdict)}, {len(one.gaps)} gaps" if one.gaps else "no record"
 
 
 def _word(verdict: str) -> str:

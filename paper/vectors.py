@@ -8,10 +8,11 @@ import numpy as np
 
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder, JointEmbedder, chunks
+from simdx.models import REGISTRY
 from simdx.reading.text import as_read
 from simdx.types import Float
 
-SLOW = "mpnet"
+SLOW, WIDTH = "mpnet", 768
 PER_FILE = 10_000  # vectors: 15 MB
 
 
@@ -46,27 +47,25 @@ def read_vectors(folder: Path) -> dict[bytes, Float]:
 
 
 class Remembered:
-    """The slow encoder under its own id: half precision moves a cosine by less than .001."""
+    """The slow encoder under its own id: half precision moves a cosine by less than .001. It is loaded when missed."""
 
     remote = False
 
-    def __init__(self, inner: Embedder, vectors: dict[bytes, Float]) -> None:
-        self._inner, self._vectors = inner, vectors
-        self.id, self.blocks = inner.id, inner.blocks
+    def __init__(self, name: str, vectors: dict[bytes, Float]) -> None:
+        self._name, self._vectors = name, vectors
+        self.id, self.blocks = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}", (WIDTH,)
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
         keys = [_key(text) for text in texts]
         if missing := [text for text, key in zip(texts, keys, strict=True) if key not in self._vectors]:
-            new = self._inner.embed_batch(missing)
+            new = get_embedder(self._name).embed_batch(missing)
             self._vectors.update(zip(map(_key, missing), new, strict=True))
         return np.stack([self._vectors[key] for key in keys]).astype(np.float32)
 
 
 def embedder_with(name: str, vectors: dict[bytes, Float]) -> Embedder:
     """The embedder of that name, its slow part looked up."""
-    whole = get_embedder(name)
     if not vectors or SLOW not in name.split("+"):
-        return whole
-    parts = [get_embedder(part) for part in name.split("+")]
-    looked_up = [Remembered(p, vectors) if n == SLOW else p for n, p in zip(name.split("+"), parts, strict=True)]
-    return looked_up[0] if len(parts) == 1 else JointEmbedder(looked_up)
+        return get_embedder(name)
+    parts = [Remembered(part, vectors) if part == SLOW else get_embedder(part) for part in name.split("+")]
+    return parts[0] if len(parts) == 1 else JointEmbedder(parts)

@@ -37,7 +37,7 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
 
 def curves(context: Context, shown_at: Sequence[float]) -> Measured:
     def measure(context: Context, panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, (M_SMC, D_SMC, ABI, RECIPE))
+        everyone = _everyone(context, panel, context.with_recipe(M_SMC, D_SMC, ABI))
         return {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
 
     return each_panel(context, measure)
@@ -66,7 +66,7 @@ def _rising(coverage: Float, risk: Float) -> float:
 
 def strata(context: Context) -> Measured:
     def measure(context: Context, panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, (M_SMC, D_SMC, RECIPE))
+        everyone = _everyone(context, panel, context.with_recipe(M_SMC, D_SMC))
         return {name: bands(p, y) for name, (_, p, y) in everyone.items()}
 
     return each_panel(context, measure)
@@ -227,7 +227,7 @@ def significance(context: Context, metrics: Sequence[str]) -> Measured:
             about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank, "draws": len(ours)}
             rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
         packaged = context.probabilities(spec_of(M_SMC, panel))
-        others = {name: spec_of(name, panel) for name in (D_SMC, RECIPE)}
+        others = {name: spec_of(name, panel) for name in context.with_recipe(D_SMC)}
         others |= {name: Spec(panel, name) for name in SIMILARITY}
         for name, spec in others.items():
             row = _paired(context, f"{panel} {name}", packaged, context.probabilities(spec), y, metrics)

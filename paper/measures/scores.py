@@ -69,9 +69,9 @@ def main_results(context: Context, metrics: Sequence[str]) -> Measured:
         rows = asked_rows(context, panel, ("logits", "elicited", "ensemble"))
         for bank in (REFERENCE, *context.banks(panel)):
             rows[f"{M_SMC}, {bank}"] = row_of(context, panel, M_SMC, bank)
-        for name in (M_PARTICLES, RECIPE):
+        for name in context.with_recipe(M_PARTICLES):
             rows[f"{name}, {REFERENCE}"] = row_of(context, panel, name)
-        for name in (M_SMC, RECIPE):
+        for name in context.with_recipe(M_SMC):
             rows[f"{name}, {REFERENCE}"]["over_banks"] = over_banks(context, panel, name, metrics)
         return rows
 
@@ -93,7 +93,7 @@ def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
     def measure(context: Context, panel: str) -> Rows:
         rows = {
             name: row_of(context, panel, name) | {"over_banks": over_banks(context, panel, name, metrics)}
-            for name in (M_SMC, M_SOFT, D_SMC, ABI, RECIPE)
+            for name in context.with_recipe(M_SMC, M_SOFT, D_SMC, ABI)
         }
         return rows | own_rows(context, panel, (M_SMC, D_SMC, ABI)) | asked_rows(context, panel)
 
@@ -117,7 +117,7 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
             same = p.argmax(axis=1) == y[one.positions]
             cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
             rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
-        for name in (D_SMC, D_PARTICLES, ABI, M_SMC, RECIPE):
+        for name in context.with_recipe(D_SMC, D_PARTICLES, ABI, M_SMC):
             spec = spec_of(name, panel)
             took = context.seconds(spec)
             both = took["infer_seconds"] + took["embed_seconds"]
@@ -215,7 +215,7 @@ def _scaled_block(
     """Answers before and after temperature scaling, all on the same cases."""
     cases, y = context.cases(panel), context.labels(panel)[positions]
     dataset = cases.dataset.subset(positions.tolist())
-    inferred = {n: context.probabilities(spec_of(n, panel, bank))[positions] for n in (M_SMC, RECIPE)}
+    inferred = {n: context.probabilities(spec_of(n, panel, bank))[positions] for n in context.with_recipe(M_SMC)}
     rows: dict[str, Any] = {}
     for name, p in (answers | inferred).items():
         scaled = engine.temperature_scaled(floored(p), dataset, cases.names, seed=context.seed)

@@ -102,10 +102,8 @@ def tiny_network() -> TransformersSimulator:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    words = {
-        word: i
-        for i, word in enumerate(["<pad>", "<end>", "my", "joints", "yellow", "eyes", *map(str, range(200))])
-    }
+    known = ["<pad>", "<end>", "my", "joints", "yellow", "eyes", *map(str, range(200))]
+    words = {word: i for i, word in enumerate(known)}
     inner = Tokenizer(models.WordLevel(words, unk_token="<end>"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -113,19 +111,10 @@ def tiny_network() -> TransformersSimulator:
     )
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
     torch.manual_seed(0)
-    network = transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            vocab_size=len(words),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            eos_token_id=1,
-            bos_token_id=None,
-            pad_token_id=0,
-        )  # fmt: skip
-    ).eval()
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    small |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": len(words)}
+    config = transformers.LlamaConfig(**small, eos_token_id=1, bos_token_id=None, pad_token_id=0)
+    network = transformers.LlamaForCausalLM(config).eval()
     for part in network.parameters():
         part.data *= 4
     found = TransformersSimulator.__new__(TransformersSimulator)

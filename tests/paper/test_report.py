@@ -51,9 +51,8 @@ def test_the_page_is_escaped_and_asks_nothing_of_anyone(
 
 def test_results_md_is_what_the_committed_records_say() -> None:
     records = read_artefacts(COMMITTED)
-    wanted = report.markdown(
-        records, "pictures/results.svg", Path("results/paper"), report.grid(ROOT / "results" / "grid")
-    )
+    grids = report.grid(ROOT / "results" / "grid")
+    wanted = report.markdown(records, "pictures/results.svg", Path("results/paper"), grids)
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == wanted, (
         "out of date: run 'python -m paper report results/paper --markdown docs/results.md'"
