@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paper import engine, world
-from paper.answers import RECIPE, SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
+from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
 from paper.replies import Replies, read_replies
 from paper.vectors import embedder_with, read_vectors
@@ -121,9 +121,10 @@ class Context:
         vectors = self._once("vectors", lambda: read_vectors(self.banks_folder.parent))
         return self._once(("embedder", name), lambda: embedder_with(name, vectors))
 
-    def with_recipe(self, *names: str) -> tuple[str, ...]:
-        """Methods, the shipped recipe among them unless another embedder was named than the one it ships with."""
-        return (*names, *(() if self.embedder else (RECIPE,)))
+    def packaged(self, *names: str) -> tuple[str, ...]:
+        """Methods to show over the packaged bank: none with another embedder than the one that the bank ships with,
+        where models' own banks are the question (the main grid)."""
+        return () if self.embedder else names
 
     def own_bank(self, panel: str, asked: Asked) -> str:
         """The bank the asked model wrote itself, else the packaged one."""
@@ -284,7 +285,8 @@ class Context:
 
     def _observed(self, panel: str, embedder: str | None, *, outside: bool) -> tuple[engine.Observations, float]:
         """The cases embedded, and what one of them takes."""
-        spec = Spec(panel, "", embedder=embedder)
+        bank = (*self.packaged(REFERENCE), *self.models(panel), REFERENCE)[0]  # any: a case is read alike over all
+        spec = Spec(panel, "", bank, embedder=embedder)
         dataset = self.cases(panel).outside if outside else self.cases(panel).dataset
         assert dataset is not None
 

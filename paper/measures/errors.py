@@ -37,7 +37,7 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
 
 def curves(context: Context, shown_at: Sequence[float]) -> Measured:
     def measure(context: Context, panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, context.with_recipe(M_SMC, D_SMC, ABI))
+        everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, ABI, RECIPE))
         return {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
 
     return each_panel(context, measure)
@@ -66,7 +66,7 @@ def _rising(coverage: Float, risk: Float) -> float:
 
 def strata(context: Context) -> Measured:
     def measure(context: Context, panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, context.with_recipe(M_SMC, D_SMC))
+        everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, RECIPE))
         return {name: bands(p, y) for name, (_, p, y) in everyone.items()}
 
     return each_panel(context, measure)
@@ -200,7 +200,7 @@ def bank_draws(context: Context) -> Measured:
         varied = [name for name, one in context.variants(panel).items() if (panel, one.kind) == TEMPERATURES
                   or one.way in ROUNDED]  # fmt: skip
         found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
-        for bank in (REFERENCE, *simulators(context, panel)):
+        for bank in (*context.packaged(REFERENCE), *simulators(context, panel)):
             found[bank] = {name: bank_spread(context, panel, bank, name) for name in (M_SMC, D_SMC)}
             if three := _three_draws(context, panel, bank):
                 found[bank][THREE] = three
@@ -226,10 +226,10 @@ def significance(context: Context, metrics: Sequence[str]) -> Measured:
                     for p in ours]  # fmt: skip
             about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank, "draws": len(ours)}
             rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
-        packaged = context.probabilities(spec_of(M_SMC, panel))
-        others = {name: spec_of(name, panel) for name in context.with_recipe(D_SMC)}
-        others |= {name: Spec(panel, name) for name in SIMILARITY}
+        others = {name: spec_of(name, panel) for name in context.packaged(D_SMC, RECIPE)}
+        others |= {name: Spec(panel, name) for name in context.packaged(*SIMILARITY)}
         for name, spec in others.items():
+            packaged = context.probabilities(spec_of(M_SMC, panel))
             row = _paired(context, f"{panel} {name}", packaged, context.probabilities(spec), y, metrics)
             rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name, "bank": REFERENCE} | row
         return {"differences": rows, "bank_spread": spread}

@@ -13,7 +13,7 @@ from paper.context import Context
 from paper.intervals import differences
 from paper.measures import Measured, each_panel, models_used
 from paper.replies import LEAST_READABLE
-from paper.world import REFERENCE
+from paper.world import PARTS, REFERENCE
 from simdx.abc.second_order import concentration_cap
 from simdx.datasets.dataset import make_splits
 from simdx.errors import BadInput
@@ -67,11 +67,11 @@ def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> di
 def main_results(context: Context, metrics: Sequence[str]) -> Measured:
     def measure(context: Context, panel: str) -> Rows:
         rows = asked_rows(context, panel, ("logits", "elicited", "ensemble"))
-        for bank in (REFERENCE, *context.banks(panel)):
+        for bank in (*context.packaged(REFERENCE, *PARTS), *context.models(panel)):
             rows[f"{M_SMC}, {bank}"] = row_of(context, panel, M_SMC, bank)
-        for name in context.with_recipe(M_PARTICLES):
+        for name in context.packaged(M_PARTICLES, RECIPE):
             rows[f"{name}, {REFERENCE}"] = row_of(context, panel, name)
-        for name in context.with_recipe(M_SMC):
+        for name in context.packaged(M_SMC, RECIPE):
             rows[f"{name}, {REFERENCE}"]["over_banks"] = over_banks(context, panel, name, metrics)
         return rows
 
@@ -93,7 +93,7 @@ def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
     def measure(context: Context, panel: str) -> Rows:
         rows = {
             name: row_of(context, panel, name) | {"over_banks": over_banks(context, panel, name, metrics)}
-            for name in context.with_recipe(M_SMC, M_SOFT, D_SMC, ABI)
+            for name in context.packaged(M_SMC, M_SOFT, D_SMC, ABI, RECIPE)
         }
         return rows | own_rows(context, panel, (M_SMC, D_SMC, ABI)) | asked_rows(context, panel)
 
@@ -103,11 +103,11 @@ def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
 def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
     def measure(context: Context, panel: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
-        d_smc, y = context.probabilities(spec_of(D_SMC, panel)), context.labels(panel)
+        y = context.labels(panel)
         own = {b: context.probabilities(spec_of(D_SMC, panel, b)) for b in simulators(context, panel)}
         for one in (one for one in context.asked(panel) if one.method == "fidelity"):
             bank = context.own_bank(panel, one)
-            p = own.get(bank, d_smc)[one.positions]
+            p = own[bank][one.positions] if bank in own else context.probabilities(spec_of(D_SMC, panel))[one.positions]
             gap = differences(
                 one.probabilities, p, y[one.positions], ("accuracy",),
                 context.rng("distribution-aware", panel, one.name), context.size.paired_resamples,
@@ -117,7 +117,7 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
             same = p.argmax(axis=1) == y[one.positions]
             cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
             rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
-        for name in context.with_recipe(D_SMC, D_PARTICLES, ABI, M_SMC):
+        for name in context.packaged(D_SMC, D_PARTICLES, ABI, M_SMC, RECIPE):
             spec = spec_of(name, panel)
             took = context.seconds(spec)
             both = took["infer_seconds"] + took["embed_seconds"]
@@ -126,11 +126,12 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
             if name in (D_SMC, ABI):
                 row["over_banks"] = over_banks(context, panel, name, metrics)
             if name == D_SMC:  # what it says at most, and on average
+                d_smc = context.probabilities(spec)
                 cap = concentration_cap(len(context.names(panel)), spec.populations)
                 row |= {"mean_top": float(d_smc.max(axis=1).mean()), "cap": cap}
             rows.append(row)
         for bank in own:
-            for name in (D_SMC, ABI):
+            for name in (D_SMC, *context.packaged(ABI)):
                 about = {
                     "name": f"{name}, {bank}",
                     "method": name,
@@ -192,7 +193,8 @@ def calibrated_embedding(context: Context) -> Measured:
 
 def post_hoc_calibration(context: Context) -> Measured:
     def measure(context: Context, panel: str) -> list[dict[str, Any]]:
-        blocks = [_scaled_block(context, panel, np.arange(context.cases(panel).n), REFERENCE, {}, "")]
+        every = np.arange(context.cases(panel).n)
+        blocks = [_scaled_block(context, panel, every, bank, {}, "") for bank in context.packaged(REFERENCE)]
         by_model: dict[str, list[Any]] = {}
         for one in context.asked(panel):
             if len(one.positions) >= LEAST_CASES:
@@ -215,7 +217,9 @@ def _scaled_block(
     """Answers before and after temperature scaling, all on the same cases."""
     cases, y = context.cases(panel), context.labels(panel)[positions]
     dataset = cases.dataset.subset(positions.tolist())
-    inferred = {n: context.probabilities(spec_of(n, panel, bank))[positions] for n in context.with_recipe(M_SMC)}
+    inferred = {
+        n: context.probabilities(spec_of(n, panel, bank))[positions] for n in (M_SMC, *context.packaged(RECIPE))
+    }
     rows: dict[str, Any] = {}
     for name, p in (answers | inferred).items():
         scaled = engine.temperature_scaled(floored(p), dataset, cases.names, seed=context.seed)
