@@ -31,14 +31,13 @@ def decided(records: Sequence[Record]) -> list[Verdict]:
     return verdicts({r.name: r["finding"]["data"] for r in records if r.done})
 
 
+GRIDS = ("primary", "wordllama", "facets")  # runs over models' own banks; the packaged bank decides no claim
+
+
 def grid(folder: Path) -> dict[str, list[Verdict]]:
     """The main grid's verdicts by what was varied: DIR/primary, DIR/wordllama, … hold records of a run each."""
-    found = {place.name: read_artefacts(place) for place in sorted(folder.iterdir())} if folder.is_dir() else {}
-    return {
-        name: on_the_grid({r.name: r["finding"]["data"] for r in records if r.done})
-        for name, records in found.items()
-        if records
-    }
+    found = {name: read_artefacts(folder / name) for name in GRIDS if (folder / name).is_dir()}
+    return {name: on_the_grid({r.name: r["finding"]["data"] for r in some if r.done}) for name, some in found.items()}
 
 
 def counts(found: Sequence[Verdict]) -> str:
