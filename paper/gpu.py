@@ -257,7 +257,8 @@ def _letters(simulator: Simulator, asked: Sequence[tuple[str, Request]]) -> Iter
     for i, (case, _) in enumerate(asked):
         if answers[i].error:
             raise RunFailed(f"a question was not answered: {answers[i].error}")
-        top = [[token, round(logprob, 5)] for token, logprob in (answers[i].logprobs or ())[0].top]
+        likeliest = answers[i].logprobs
+        top = [[token, round(logprob, 5)] for token, logprob in likeliest[0].top] if likeliest else []
         yield _line(case, answers[i].text, {"top": top})
 
 
