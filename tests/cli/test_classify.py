@@ -205,13 +205,3 @@ def test_only_some_labels(cli: Cli) -> None:
     assert answer["posterior"][LABELS[1]] == 0 < answer["posterior"][LABELS[0]]
     assert answer["provenance"]["alpha0"] == pytest.approx(2)
     assert "is not a label" in cli("classify", CASE, *ORAL, "--only", "pear").complaint
-
-
-def test_fast_goes_without_minilm(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text("labels: [{name: migraine}, {name: tension headache}]\n")
-    light = "wordllama/l2_supercat_256"
-    for flags, embedder in (((), f"{light}+minilm/53aa51172d14"), (("--fast",), light)):
-        monkeypatch.delenv("SIMDX_FAST", raising=False)
-        found = cli("classify", "It throbs on one side, light hurts.", "--panel", file, "--json", *flags)
-        assert found.json["provenance"]["embedder"] == embedder

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
+import pytest
 import typer
 
 from simdx.amortised.network import save
@@ -182,6 +183,7 @@ def fresh(writer: Writer, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_writer_is_killed(tmp_path: Path) -> None:
     one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
     script = [sys.executable, "-m", "tests.faults.test_killed_writers", str(tmp_path)]

@@ -62,6 +62,7 @@ def test_foreign_texts_are_none_of_these(panel_data: PanelData) -> None:
     assert another_kind.mean() > another_condition.mean()
 
 
+@pytest.mark.slow
 def test_another_writer_of_the_register_is_not_strange(
     panel_data: PanelData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

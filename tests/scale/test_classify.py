@@ -236,6 +236,7 @@ def test_what_a_killed_writer_leaves_is_no_row(
     assert answers(out).num_rows == 130
 
 
+@pytest.mark.slow
 def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_path: Path) -> None:
     """kill -9 on two processes: a worker in mid-run, then the run itself; the same command ends it."""
     source, out, alone = tmp_path / "in", tmp_path / "out", tmp_path / "alone"
