@@ -14,7 +14,7 @@ from math import isclose
 
 NEXT_TO_NOTHING = 0.005  # bits
 ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
-NO_PROMISE = "error rate not measured"
+NO_PROMISE = "no error rate guaranteed"
 
 
 def leading(label: str, posterior: Mapping[str, float]) -> str:

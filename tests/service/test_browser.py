@@ -365,7 +365,7 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
 def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
     title = page("decision-title").text
     assert title in ("Accept: oral mucocele, over 99 %", "Likely: oral mucocele, over 99 %")
-    assert ("error rate not measured" in page("decision-notes").text) == title.startswith("Accept")
+    assert ("no error rate guaranteed" in page("decision-notes").text) == title.startswith("Accept")
     accept = browser.execute_script(
         "return getComputedStyle(document.documentElement).getPropertyValue('--accept-ground')"
     ).strip()

@@ -106,7 +106,7 @@ def test_a_card_carries_posterior_uncertainty_decision_and_link(
 @pytest.mark.parametrize(
     ("action", "said", "indicator"),
     [
-        ("accept", "**Accept** (error rate not measured): r.", "info"),
+        ("accept", "**Accept** (no error rate guaranteed): r.", "info"),
         ("likely", "**Likely**: r.", "info"),
         ("test", "**Abstains: Test further**: r.", "warning"),
     ],
