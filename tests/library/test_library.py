@@ -122,3 +122,12 @@ def test_the_nearest_condition_has_a_name() -> None:
     assert 0 < sum(m.score for m in found) <= 1
     without = library.nearest(text, 5, without=frozenset({"pulmonary embolism"}))
     assert "pulmonary embolism" not in [m.condition.name for m in without]
+
+
+def test_a_code_stands_for_those_under_it_and_not_for_those_beside_it() -> None:
+    overuse = library.related_to([Label("painkiller headache", icd10=("G44.4",))])
+    assert "medication-overuse headache" in overuse
+    assert overuse.isdisjoint({"tension headache", "cluster headache"})
+    assert {"tension headache", "cluster headache"} <= library.related_to(
+        [Label("headaches", icd10=("G44",))]
+    )

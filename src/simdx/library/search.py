@@ -123,7 +123,7 @@ def related_to(labels: Sequence[Label]) -> frozenset[str]:
     """Names of the conditions that labels speak for: the same thing, a kind of it, or too alike to be
     something else. They are left out of the world beside a panel with these labels."""
     named = {plain(name) for label in labels for name in (label.name, *label.aliases)}
-    codes = {code[:3].upper() for label in labels for code in label.icd10}
+    codes = {code.upper() for label in labels for code in label.icd10}
     own = {m.condition.name for label in labels if (m := meant_by(label.name)) is not None}
     said = {plain(name) for name in own} | named
     return frozenset(c.name for c in conditions() if c.name in own or _speaks_of(c, said, codes))
@@ -131,7 +131,9 @@ def related_to(labels: Sequence[Label]) -> frozenset[str]:
 
 def _speaks_of(c: Condition, said: Iterable[str], codes: Iterable[str]) -> bool:
     names = {plain(name) for name in (c.name, *c.aliases, *c.broader, *c.same)}
-    return not names.isdisjoint(said) or (bool(c.icd10) and c.icd10[:3] in codes)
+    # A code stands for the codes under it; those beside it are other conditions.
+    coded = bool(c.icd10) and any(c.icd10.startswith(code) or code.startswith(c.icd10) for code in codes)
+    return coded or not names.isdisjoint(said)
 
 
 MOST_TEXTS = 60  # of a label; its own condition's first
