@@ -41,6 +41,7 @@ def suite(tmp_path: Path, private_home: Path) -> Path:
     return tmp_path / "suite"
 
 
+@pytest.mark.slow
 def test_every_panel_has_a_row(suite: Path, tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "record.json"
     found = cli("validate", "transfer", "--data", suite, "--out", out, "--json").json
@@ -54,6 +55,7 @@ def test_every_panel_has_a_row(suite: Path, tmp_path: Path, cli: Cli) -> None:
     assert found["mean_ece"] == pytest.approx(np.mean([p["ece"]["value"] for p in found["panels"]]))
 
 
+@pytest.mark.slow
 def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [transfer.ask(entry) for entry in transfer.entries([suite], {})]
     seen = []

@@ -230,6 +230,7 @@ def test_a_second_interrupt_leaves_at_once_with_one_line(tmp_path: Path) -> None
     assert (process.returncode, said.splitlines()[-1]) == (130, "simdx: interrupted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     """With several requests under way; tests/faults kills a build as it puts its files in place."""

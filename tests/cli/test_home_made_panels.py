@@ -55,6 +55,7 @@ def built(cli: Cli, folder: Path, per_label: int, background: int) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_label", "background"), [(20, 20), (40, 0), (50, 40)])
 def test_headaches_at_home(
     cli: Cli, tmp_path: Path, private_home: Path, per_label: int, background: int
@@ -64,6 +65,7 @@ def test_headaches_at_home(
     assert [a.decision.action for a in answers if a.decision.action == "accept"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panel", ["airways", "clinc10", "abstracts"])
 def test_panels_that_were_made_in_half_an_hour(panel: str, shared: Path, private_home: Path) -> None:
     """The airways' own label is among the probes: hay fever may be accepted there, nothing else."""

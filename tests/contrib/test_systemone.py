@@ -81,6 +81,7 @@ def test_place_and_taste_are_taken_out(data: PanelData, address: str) -> None:
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_answers_from_the_command_line_and_is_compared(
     data: PanelData, address: str, tmp_path: Path
 ) -> None:

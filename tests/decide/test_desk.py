@@ -46,7 +46,13 @@ def test_explanations_can_be_left_out(oral: Classifier) -> None:
     assert plain.decision == oral.infer(CASE).decision
 
 
-@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
+@pytest.mark.parametrize(
+    "panel",
+    [
+        "oral-lesions",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("symptom-to-diagnosis", "case-reports")),
+    ],
+)
 def test_packaged_policies_are_those_of_the_shipped_recipe(panel: str) -> None:
     """Mend: simdx policy tune --panel P --out src/simdx/panels/data/P/policy.yaml"""
     classifier = Classifier(panel)

@@ -97,6 +97,7 @@ def _alike(wanted: str, line: str, slack: float) -> bool:
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
+@pytest.mark.slow
 def test_the_tutorial(tmp_path: Path) -> None:
     chosen = [b for b in runnable(TUTORIAL) if not b.remark.startswith("not run: ")]
     assert sum(bool(b.shown) for b in chosen) >= 6, "the tutorial shows hardly any output to compare"

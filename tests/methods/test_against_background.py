@@ -110,6 +110,7 @@ def test_cross_fitting_keeps_what_was_named(
         assert bank.against.tolist() == [of_text[text] for text in bank.texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACKAGED)
 def test_packaged_panels_name_one_bank(name: str) -> None:
     source = load_source(name)

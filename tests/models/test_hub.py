@@ -57,7 +57,8 @@ JOBS = (
 )
 
 
-@pytest.mark.parametrize("job", [JOBS[0], *(pytest.param(job, marks=pytest.mark.slow) for job in JOBS[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS)
 def test_loading_named_weights_looks_nothing_up_and_leaves_the_hub_closed(job: str) -> None:
     for name in ("minilm", "smollm2"):  # here before the watch begins: fetching them may look a hub up
         locate(name)

@@ -53,6 +53,7 @@ def _observations(n: int) -> Observations:
 # --------------------------------------------------------------------------- scores
 
 
+@pytest.mark.slow
 def test_main_results_stand_beside_the_paper_s(context: Context) -> None:
     _, (every, means) = _run(context, "main-results")
     accuracy = 1 - _wrong(context, M_SMC) / 60
@@ -65,6 +66,7 @@ def test_main_results_stand_beside_the_paper_s(context: Context) -> None:
     assert mean["accuracy"].startswith(f"{np.mean(each):.3f} [{min(each):.3f}")
 
 
+@pytest.mark.slow
 def test_distribution_aware_gives_time_and_calibration(context: Context) -> None:
     _, (table,) = _run(context, "distribution-aware")
     assert _row(table, "ABI")["latency, paper"].startswith("130.0 ms")
@@ -356,6 +358,7 @@ def test_a_pool_larger_than_the_bank_is_the_bank(context: Context) -> None:
     assert rows["small", "m-smc", 30]["distinct"] == [10, 10]
 
 
+@pytest.mark.slow
 def test_a_large_pool_by_a_model_belongs_to_this_question_alone(tmp_path: Path) -> None:
     source = load_source(PANEL)
     whole = replace(packaged_bank(source), against=None)
