@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from simdx.embedders import embed_texts, get_embedder
 from simdx.library.conditions import conditions, texts
@@ -29,6 +28,7 @@ from simdx.types import Float, Int
 EMBEDDER = "wordllama"
 DIRECTION = 20.0
 RARE = 0.03
+FEW = 8  # texts whose sums take less time than the import of sparse matrices
 _FILE = Path(str(files("simdx.library"))) / "data" / "likeness.npz"
 
 
@@ -81,9 +81,18 @@ class Likeness:
         known = [[self.place[word] for word in words if word in self.place] for words in said]
         ends = np.cumsum([0, *map(len, known)])
         words = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=ends[-1])
+        if len(said) <= FEW:
+            added = np.zeros((len(said), len(self.means)))
+            for i, row in enumerate(known):
+                for word in row:
+                    own = slice(self.ends[word], self.ends[word + 1])
+                    added[i, self.group[own]] += self.value[own]
+            return added if directions is None else DIRECTION * (directions @ self.means.T) + added
+        from scipy.sparse import csr_array
+
         once = csr_array((np.ones(len(words)), words, ends), shape=(len(said), len(self.place)))
         adds = csr_array((self.value, self.group, self.ends), shape=(len(self.place), len(self.means)))
-        added: Float = (once @ adds).toarray()
+        added = np.asarray((once @ adds).toarray())
         return added if directions is None else DIRECTION * (directions @ self.means.T) + added
 
 

@@ -124,7 +124,16 @@ LEAST_DENIED = 0.15  # share of denied words from which `light` cuts them
 LEAST_NOT_FOUND = 0.25  # share of words that `found` leaves out from which `heavy` does
 
 
-@lru_cache(maxsize=64)  # an answer asks for its text several times
+# A batch asks for its texts several times, in two ways: a part of it has to fit.
+_REMEMBERED = 1024
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _denials(text: str) -> tuple[Mark, ...]:
+    return tuple(mark for mark in marks_of(text, denied_alone=True)[0] if mark.assertion == NEGATED)
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
     """What a method takes as said, and what it takes as denied.
 
@@ -143,10 +152,9 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
     if way == PLAIN:
         return said, ""
     cuts = []
-    for start, end, assertion, trigger_start, trigger_end in marks_of(said, denied_alone=True)[0]:
-        if assertion == NEGATED:
-            cuts.append((min(start, trigger_start), max(end, trigger_end)))
-            denied.append(said[start:end])
+    for mark in _denials(said):
+        cuts.append((min(mark.start, mark.trigger_start), max(mark.end, mark.trigger_end)))
+        denied.append(said[mark.start : mark.end])
     if way in (FOUND, HEAVY) and (normal := normal_in(said)):
         cuts = sorted([*cuts, *normal])
     if said == text and not cuts:
