@@ -131,3 +131,11 @@ def test_a_code_stands_for_those_under_it_and_not_for_those_beside_it() -> None:
     assert {"tension headache", "cluster headache"} <= library.related_to(
         [Label("headaches", icd10=("G44",))]
     )
+
+
+def test_few_texts_and_many_are_compared_alike() -> None:
+    likeness, _ = library.library_likeness()
+    said = library.words([text.text for text in library.texts()[::500]])
+    apart = np.concatenate([likeness.scores(None, [one]) for one in said])
+    assert len(said) > 8
+    np.testing.assert_allclose(likeness.scores(None, said), apart, atol=1e-9)

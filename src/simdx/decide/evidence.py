@@ -65,16 +65,14 @@ class Tried(NamedTuple):
             return None
         return float(np.sort(self.none[self.passed])[int(AIM * most)])
 
+    def under(self, limit: float | None) -> Mask:
+        """(n,) those that pass with less than this probability of none of these."""
+        return self.passed if limit is None or self.none is None else self.passed & (self.none < limit)
+
     def passed_under_others(self) -> int:
         """How many pass where each fifth is under the limit of the others."""
-        fold, found = np.arange(len(self.passed)) % FOLDS, 0
-        for f in range(FOLDS):
-            held, limit = self.at(fold == f), self.at(fold != f).limit()
-            passed = held.passed
-            if limit is not None and held.none is not None:
-                passed = passed & (held.none < limit)
-            found += int(passed.sum())
-        return found
+        fold = np.arange(len(self.passed)) % FOLDS
+        return sum(int(self.at(fold == f).under(self.at(fold != f).limit()).sum()) for f in range(FOLDS))
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -87,18 +85,16 @@ class AcceptEvidence:
     outside_accepted: NonNegativeInt
     upper: Annotated[float, Field(ge=0, le=1)]  # share of outside cases that may be accepted, at most
     made_for: dict[str, str]
-    none_limit: Annotated[float, Field(ge=0, le=1)] | None = (
-        None  # none of these has less in an accepted answer
-    )
+    # Accepted answers give none of these less than this; None: no limit is needed.
+    none_limit: Annotated[float, Field(ge=0, le=1)] | None = None
 
     @classmethod
     def counted(
         cls, inside: Tried, wrong: Mask, outside: Tried, made_for: Mapping[str, str], source: str
     ) -> AcceptEvidence:
         """From which cases pass every check, and which of those of the labels are answered wrongly."""
-        limit, accepted = outside.limit(), inside.passed
-        if limit is not None and inside.none is not None:
-            accepted = accepted & (inside.none < limit)
+        limit = outside.limit()
+        accepted = inside.under(limit)
         n, k = len(outside.passed), outside.passed_under_others() if limit is not None else outside.passes
         counts = len(accepted), int(accepted.sum()), int((accepted & wrong).sum()), n, k
         return cls(source, *counts, round(upper_end(k, n), 4), dict(made_for), limit)

@@ -79,21 +79,25 @@ class Likeness:
     def scores(self, directions: Float | None, said: Sequence[set[str]]) -> Float:
         """(N, groups) of texts; without directions, of their words alone."""
         known = [[self.place[word] for word in words if word in self.place] for words in said]
+        added = self._added_one_by_one(known) if len(said) <= FEW else self._added_at_once(known)
+        return added if directions is None else DIRECTION * (directions @ self.means.T) + added
+
+    def _added_one_by_one(self, known: Sequence[Sequence[int]]) -> Float:
+        added = np.zeros((len(known), len(self.means)))
+        for i, row in enumerate(known):
+            for word in row:
+                own = slice(self.ends[word], self.ends[word + 1])
+                added[i, self.group[own]] += self.value[own]
+        return added
+
+    def _added_at_once(self, known: Sequence[Sequence[int]]) -> Float:
+        from scipy.sparse import csr_array  # slow to import
+
         ends = np.cumsum([0, *map(len, known)])
         words = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=ends[-1])
-        if len(said) <= FEW:
-            added = np.zeros((len(said), len(self.means)))
-            for i, row in enumerate(known):
-                for word in row:
-                    own = slice(self.ends[word], self.ends[word + 1])
-                    added[i, self.group[own]] += self.value[own]
-            return added if directions is None else DIRECTION * (directions @ self.means.T) + added
-        from scipy.sparse import csr_array
-
-        once = csr_array((np.ones(len(words)), words, ends), shape=(len(said), len(self.place)))
+        once = csr_array((np.ones(len(words)), words, ends), shape=(len(known), len(self.place)))
         adds = csr_array((self.value, self.group, self.ends), shape=(len(self.place), len(self.means)))
-        added = np.asarray((once @ adds).toarray())
-        return added if directions is None else DIRECTION * (directions @ self.means.T) + added
+        return np.asarray((once @ adds).toarray())
 
 
 def unit(vectors: Float) -> Float:
