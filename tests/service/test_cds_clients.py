@@ -146,7 +146,7 @@ REFUSED = {
     "another type": (lambda: signed(EC, {"typ": "at+jwt"}), "typ"),
     "keys elsewhere": (lambda: signed(EC, {"jku": "https://evil.example/jwks"}), "jku"),
     "no JWT": (lambda: "a.b.c", "cannot be read"),
-    "not ASCII": (lambda: "ä.b.c", "not a JWT"),
+    "not ASCII": (lambda: "ä.b.c", "cannot be read"),
     "huge": (lambda: signed(tenant="x" * 9_000), "too long"),
     "deep": (lambda: f"{part({'alg': 'ES384'})}.{base64.urlsafe_b64encode(b'[' * 3_000).decode()}.x", "read"),
 }
@@ -295,7 +295,7 @@ def test_only_keys_for_these_signatures_are_taken() -> None:
     secret = OctKey.generate_key(256, {"kid": "oct"}).as_dict()
     public = EC.as_dict(private=False)
     listed = [
-        p256, secret, {**public, "use": "enc"}, {**public, "alg": "ES256"}, {**public, "kid": 1},
+        p256, secret, {**public, "use": "enc"}, {**public, "alg": "ES256"},
         {**public, "x": "AA"}, {**public, "x": None}, {**public, "crv": ["P-384"]}, "x", None,
         {"kty": "RSA", "kid": "small", "e": "AQAB", "n": base64.urlsafe_b64encode(b"\xff" * 128).decode()},
     ]  # fmt: skip

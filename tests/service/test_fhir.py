@@ -34,7 +34,7 @@ def answer(client: TestClient) -> dict:
 
 
 def assessed(answer: dict, **more: object) -> dict:
-    return fhir.risk_assessment(answer, load_panel(PANEL), text=TEXT, answer_id="x.0", **more)
+    return fhir.assessment_of(answer, load_panel(PANEL), text=TEXT, answer_id="x.0", **more)
 
 
 def check_assessment(resource: dict) -> None:

@@ -59,9 +59,9 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     answer["decision"]["action"] = action
     names = zip(panel.labels, ("delivery", "billing"), strict=False)
     same = replace(panel, labels=tuple(replace(label, name=name) for label, name in names))
-    said = fhir.risk_assessment(answer, same, text=TICKET, answer_id="0")["mitigation"]
+    said = fhir.assessment_of(answer, same, text=TICKET, answer_id="0")["mitigation"]
     assert ("clinician" in said) is (action == "review")
-    general = fhir.risk_assessment(answer, replace(same, register="general"), text=TICKET, answer_id="0")
+    general = fhir.assessment_of(answer, replace(same, register="general"), text=TICKET, answer_id="0")
     assert clinical_words(general["mitigation"]) == set()
 
 

@@ -72,16 +72,14 @@ def test_what_fhir_resources_say() -> None:
     assert read_chart({"x": payload("fhir-bundle")}, "347").sources == ()  # medication is no description
     (source,) = read_chart({"x": payload("fhir-questionnaire-response")}, "f201").sources
     assert source.words == "QuestionnaireResponse/f201 of 2013-06-18T00:00:00+01:00 (status completed)"
-    assert source.parts[0].startswith(
-        "Do you have allergies?: I am allergic to house dust\nWhat is your gender"
-    )
+    assert source.text.startswith("Do you have allergies?: I am allergic to house dust\nWhat is your gender")
     noted = {**payload("fhir-condition"), "note": [{"text": "Burnt while frying; the skin blistered."}]}
     (source,) = read_chart({"x": noted}, "example").sources
     assert (
         source.words
         == "Condition/example of 2012-05-24 (clinicalStatus active, verificationStatus confirmed)"
     )
-    assert source.parts == ("Burnt while frying; the skin blistered.",)
+    assert source.text == "Burnt while frying; the skin blistered."
 
 
 class _Server(Handler):

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, own_panels, record_systems, routes, schemas, systemone
+from simdx.service import cds, fhir, own_panels, routes, schemas, systemone
 from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
 from simdx.service.auth import HEALTH, Guard, TokenFile
 from simdx.service.batching import Batcher
@@ -104,7 +104,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         RecordServers(config.fhir_servers, config.limits), hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
     app.state.workshop = systemone.Workshop(config.embedder, config.allow_remote, config.limits)
-    for router in (routes.router, own_panels.router, systemone.router, record_systems.router):
+    for router in (routes.router, own_panels.router, systemone.router, cds.router, fhir.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.
     app.mount("/static", page := StaticFiles(packages=[("simdx.service", "static")]))

@@ -1,23 +1,35 @@
-"""CDS Hooks 2.0: the services we offer, what a call to one must look like, and the card that answers it.
+"""CDS Hooks 2.0: discovery, what a call must look like, the card that answers it, and what became of it.
 
 Each panel is offered at two hooks. Service ids are `<panel>-patient-view` and `<panel>-order-select` and
 stay what they are. The record system is asked for text through prefetch; its FHIR server only for attachments
 that the prefetch links to (`record_servers`).
 """
 
+import asyncio
 import base64
+import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
+from fastapi import APIRouter, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from simdx import __version__
+from simdx.service.audit import Entry, patient_reference
+from simdx.service.auth import Caller
+from simdx.service.batching import InferenceResult
+from simdx.service.cds_text import read_chart
+from simdx.service.fhir import assessment_of
 from simdx.service.problems import Problem
-from simdx.service.schemas import shown
+from simdx.service.schemas import parse, shown, takes
+from simdx.service.state import AppState, MayClassify, check_panel, judgement, request_id, state_of
+from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Panel
 from simdx.words import ACTIONS, NO_PROMISE, leading
 
+router = APIRouter()
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
 # A hook is called for every chart, and most are about something else. A card names a label, so there is none
@@ -38,36 +50,6 @@ OVERRIDE_REASONS = {
     "text-incomplete": "The text does not describe the case",
 }
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
-
-
-def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
-    return {
-        "services": [
-            {
-                "hook": hook,
-                "id": f"{panel.name}-{hook}",
-                "title": f"simdx: {panel.title or panel.name}",
-                "description": (
-                    f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the "
-                    "latest note or questionnaire, with its uncertainty and its reason to abstain. No card "
-                    "where the text is more likely about none of them."
-                ),
-                "prefetch": dict(PREFETCH),
-                "usageRequirements": USAGE,
-            }
-            for panel in panels
-            for hook in HOOKS
-        ]
-    }
-
-
-def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
-    """(panel, hook) of a service id."""
-    for panel in panels:
-        for hook in HOOKS:
-            if service == f"{panel}-{hook}":
-                return panel, hook
-    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
 
 
 # --------------------------------------------------------------------------- what a call looks like
@@ -262,3 +244,123 @@ def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence
     if panel.notice:
         lines += ["", f"*{' '.join(panel.notice.split())}*"]
     return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- routes
+
+ServiceId = Annotated[str, Field(max_length=300)]
+
+
+@router.get("/cds-services", summary="CDS Hooks discovery")
+async def discovery(request: Request) -> Response:
+    registry = state_of(request).registry
+    panels = [registry.panel(name) for name in registry.names]
+    return Json({"services": [_offered(panel, hook) for panel in panels for hook in HOOKS]})
+
+
+def _offered(panel: Panel, hook: str) -> dict[str, Any]:
+    return {
+        "hook": hook,
+        "id": f"{panel.name}-{hook}",
+        "title": f"simdx: {panel.title or panel.name}",
+        "description": (
+            f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the latest "
+            "note or questionnaire, with its uncertainty and its reason to abstain. No card where the text "
+            "is more likely about none of them."
+        ),
+        "prefetch": PREFETCH,
+        "usageRequirements": USAGE,
+    }
+
+
+def _service(state: AppState, caller: Caller, service: str) -> tuple[str, str]:
+    """(panel, hook) of a service this caller may use."""
+    for panel in state.registry.names:
+        for hook in HOOKS:
+            if service == f"{panel}-{hook}":
+                check_panel(caller, panel)
+                return panel, hook
+    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+
+
+@router.post(
+    "/cds-services/{service}",
+    summary="CDS Hooks invocation (patient-view, order-select)",
+    openapi_extra=takes(Invocation),
+)
+async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = parse(Invocation, request), state_of(request)
+    name, hook = _service(state, caller, service)
+    if body.hook != hook:
+        raise Problem("bad-input", f"hook: this service answers '{hook}'.")
+    if body.prefetch is None or all(value is None for value in body.prefetch.values()):
+        said = "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch."
+        raise Problem("missing-prefetch", said)
+    panel, patient = state.registry.panel(name), body.context.patient
+    codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
+    server = body.fhirServer.rstrip("/") if body.fhirServer else None
+    chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
+    found = await state.record_servers.read(chart, server, body.token)
+    # Who asked through which hook is recorded; about whom, as a keyed hash.
+    context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
+    people = {"patient": patient_reference(body.context.patientId)}
+    if body.context.encounterId:
+        people["encounter"] = body.context.encounterId
+    source, answer_id = found.source, f"{request_id(request)}.0"
+    if source is None:
+        nothing = dump(reply([], found.unread))
+        context["sent"] = hashlib.sha256(nothing).hexdigest()
+        versions = {"simdx": __version__}
+        entry = Entry(answer_id, "cds", caller.name, name, versions=versions, context=context, people=people)
+        if state.audit is not None:
+            await asyncio.to_thread(state.audit.append, [entry])
+        return Json(nothing)
+
+    def write(told: InferenceResult) -> bytes:
+        answer = told.answers[0].to_json()
+        if why := why_no_card(answer):
+            return dump(reply([], [f"No card: {source.words} is {why}", *found.unread]))
+        subject = {"reference": f"Patient/{patient}"}
+        basis = {"reference": source.reference, "display": source.words} if source.reference else None
+        assessment = assessment_of(
+            answer, panel, text=found.text, answer_id=answer_id, subject=subject,
+            encounter=body.context.encounter, basis=basis,
+        )  # fmt: skip
+        made = card(
+            answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
+            assessment=assessment, read=source.words, unread=found.unread,
+        )  # fmt: skip
+        return dump(reply([made]))
+
+    ask = state.asked(
+        request, caller, name, state.registry.methods[0], None, [found.text], kind="cds", write=write,
+        context=context, people=people,
+    )  # fmt: skip
+    return Json((await state.tell(ask)).sent)
+
+
+@router.post(
+    "/cds-services/{service}/feedback",
+    summary="CDS Hooks feedback: what became of a card",
+    openapi_extra=takes(Feedback),
+)
+async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = parse(Feedback, request), state_of(request)
+    name, _ = _service(state, caller, service)
+    entries, said = [], "A card of this feedback is not one this service has sent."
+    for i, item in enumerate(body.feedback):
+        found = await state.find(f"{item.card.hex}.0", caller, said)
+        if (found.kind, found.panel) != ("cds", name):
+            raise Problem("unknown-answer", said)
+        reason = item.overrideReason.reason if item.overrideReason else None
+        known = reason.code if reason and reason.code in OVERRIDE_REASONS else None
+        # A user's comment is free text about a patient, and so may be a code we did not offer: not kept.
+        outcome = {
+            "outcome": item.outcome,
+            "reason": known or ("other" if reason else None),
+            "suggestions": len(item.acceptedSuggestions or ()),
+            "at": item.outcomeTimestamp.isoformat(),
+        }
+        entries.append(judgement(request, caller, "cds-feedback", found, outcome, i))
+    await asyncio.to_thread(state.log().append, entries)
+    return Json({})

@@ -12,10 +12,22 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from fastapi import APIRouter, Request, Response
+
 from simdx import __version__
+from simdx.service.audit import patient_reference
+from simdx.service.batching import InferenceResult
+from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
+from simdx.service.schemas import FhirBody, parse, takes
+from simdx.service.state import MayClassify, answered, request_id, state_of
+from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Label, Panel
 from simdx.words import ACTIONS
 
+router = APIRouter()
+_FHIR: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+}
 FHIR_VERSION = "4.0.1"
 RELEASED = "2026-11-01"  # when the statement below last changed
 ICD10 = "http://hl7.org/fhir/sid/icd-10"
@@ -37,7 +49,7 @@ _ACTIONS = {
 }
 
 
-def risk_assessment(
+def assessment_of(
     answer: Mapping[str, Any],
     panel: Panel,
     *,
@@ -197,3 +209,35 @@ def capability_statement(base_url: str) -> dict[str, Any]:
             "resource": [{"type": "RiskAssessment", "documentation": made}],
         }],
     }  # fmt: skip
+
+
+@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
+async def metadata(request: Request) -> Response:
+    statement = capability_statement(state_of(request).base_url(request) + FHIR_BASE)
+    return Json(statement, media_type=FHIR_MEDIA_TYPE)
+
+
+@router.post(
+    f"{FHIR_BASE}/RiskAssessment",
+    summary="One case as a FHIR R4 RiskAssessment",
+    openapi_extra=takes(FhirBody),
+    responses=_FHIR,
+)
+async def risk_assessment(request: Request, caller: MayClassify) -> Response:
+    body, state = parse(FhirBody, request), state_of(request)
+    sent = body.model_dump(exclude_none=True)
+    subject, encounter = sent.get("subject"), sent.get("encounter")
+
+    def write(told: InferenceResult) -> bytes:
+        panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
+        made = assessment_of(
+            told.answers[0].to_json(), panel, text=body.text, answer_id=answer_id, subject=subject,
+            encounter=encounter,
+        )  # fmt: skip
+        return dump(made)
+
+    people = {"patient": patient_reference(subject["reference"])} if subject else {}
+    ask = state.asked(
+        request, caller, body.panel, body.method, body.prior, [body.text], write=write, people=people
+    )
+    return answered(request, await state.tell(ask), FHIR_MEDIA_TYPE)
