@@ -88,7 +88,7 @@ def _rebuilt(records: list, key: AuditKey) -> list:
     out, previous = [], "0" * 64
     for record in records:
         changed = replace(record, caller="nobody", previous=previous)
-        previous = key.chain_hash(previous, changed.content())
+        previous = key.chain_hash(changed)
         out.append(replace(changed, hash=previous))
     return out
 

@@ -1,6 +1,6 @@
 """RiskAssessment to the letter: the R4B models accept it, and what they do not check is checked here."""
 
-from datetime import UTC, datetime
+import re
 
 import pytest
 from fhir.resources.R4B.capabilitystatement import CapabilityStatement
@@ -98,9 +98,9 @@ def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
 
 
 def test_without_a_subject_and_with_awkward_labels(answer: dict) -> None:
-    made = assessed(answer, at=datetime(2026, 1, 2, tzinfo=UTC))
+    made = assessed(answer)
     check_assessment(made)
-    assert made["occurrenceDateTime"] == "2026-01-02T00:00:00Z"
+    assert re.fullmatch(r"20..-..-..T..:..:..Z", made["occurrenceDateTime"])
     assert made["subject"]["display"]
     answer["decision"]["reason"] = "<b>&'</b>"
     assert "<b>" not in assessed(answer)["text"]["div"]

@@ -43,7 +43,6 @@ PREFETCH = {
     "conditions": "Condition?patient={{context.patientId}}&_sort=-recorded-date&_count=1",
 }
 USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
-OVERRIDE_SYSTEM = "urn:simdx:override-reason"
 OVERRIDE_REASONS = {
     "other-diagnosis": "The patient has another diagnosis",
     "not-applicable": "The panel's question does not apply to this patient",
@@ -193,15 +192,11 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action in ("test", "review") or any(
-        one.must_not_miss for one in panel.labels if one.name == label
-    )
+    missed = [one.name for one in panel.labels if one.must_not_miss]
+    urgent = action in ("test", "review") or label in missed
     summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
-    create = {
-        "type": "create",
-        "description": "Create a preliminary RiskAssessment with the whole posterior",
-        "resource": dict(assessment),
-    }
+    said = "Create a preliminary RiskAssessment with the whole posterior"
+    create = {"type": "create", "description": said, "resource": assessment}
     address = f"{base_url}/#answer={card_id.hex}.0"
     return {
         "uuid": str(card_id),
@@ -219,8 +214,8 @@ def card(
         ],
         "selectionBehavior": "any",
         "overrideReasons": [
-            {"code": code, "system": OVERRIDE_SYSTEM, "display": shown}
-            for code, shown in OVERRIDE_REASONS.items()
+            {"code": code, "system": "urn:simdx:override-reason", "display": said}
+            for code, said in OVERRIDE_REASONS.items()
         ],
         "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
     }
@@ -228,9 +223,9 @@ def card(
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
-    abstains = decision["action"] in ("test", "review")
-    said = f"{'Abstains: ' if abstains else ''}{ACTIONS[decision['action']]}"
-    promise = "" if decision["action"] != "accept" else f" ({decision['promise'] or NO_PROMISE})"
+    action = decision["action"]
+    said = f"{'Abstains: ' if action in ('test', 'review') else ''}{ACTIONS[action]}"
+    promise = f" ({decision['promise'] or NO_PROMISE})" if action == "accept" else ""
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]
@@ -309,10 +304,11 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     source, answer_id = found.source, f"{request_id(request)}.0"
     if source is None:
         nothing = dump(reply([], found.unread))
-        context["sent"] = hashlib.sha256(nothing).hexdigest()
-        versions = {"simdx": __version__}
-        entry = Entry(answer_id, "cds", caller.name, name, versions=versions, context=context, people=people)
         if state.audit is not None:
+            entry = Entry(
+                answer_id, "cds", caller.name, name, versions={"simdx": __version__}, people=people,
+                context={**context, "sent": hashlib.sha256(nothing).hexdigest()},
+            )  # fmt: skip
             await asyncio.to_thread(state.audit.append, [entry])
         return Json(nothing)
 
@@ -352,12 +348,12 @@ async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify
         found = await state.find(f"{item.card.hex}.0", caller, said)
         if (found.kind, found.panel) != ("cds", name):
             raise Problem("unknown-answer", said)
-        reason = item.overrideReason.reason if item.overrideReason else None
-        known = reason.code if reason and reason.code in OVERRIDE_REASONS else None
+        reason = item.overrideReason and item.overrideReason.reason
         # A user's comment is free text about a patient, and so may be a code we did not offer: not kept.
+        known = reason.code if reason and reason.code in OVERRIDE_REASONS else "other"
         outcome = {
             "outcome": item.outcome,
-            "reason": known or ("other" if reason else None),
+            "reason": known if reason else None,
             "suggestions": len(item.acceptedSuggestions or ()),
             "at": item.outcomeTimestamp.isoformat(),
         }

@@ -8,10 +8,10 @@ from simdx.service.audit.chain import (
     AuditKey,
     AuditRecord,
     AuditUnavailable,
-    CheckpointFile,
     Entry,
     Verdict,
     patient_reference,
+    read_checkpoints,
     verify,
 )  # fmt: skip
 from simdx.service.audit.store import CHECKPOINT_SECONDS, AuditStore
