@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent
 
 from simdx.errors import BadInput
 from simdx.types import is_writable
 
 MAX_BYTES = 1_000_000
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same language, ten times as fast
-# The library's time grows with depth for every token: 50,000 brackets take minutes.
+# The library's time grows with depth for every part: 50,000 brackets take minutes.
 DEEPEST = 50
-_OPENING = (
-    yaml.BlockMappingStartToken,
-    yaml.BlockSequenceStartToken,
-    yaml.FlowMappingStartToken,
-    yaml.FlowSequenceStartToken,
-)
-_CLOSING = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
 
 
 def read_mapping(path: Path, kind: str, mend: str) -> dict[Any, Any]:
@@ -38,13 +32,13 @@ def read_mapping(path: Path, kind: str, mend: str) -> dict[Any, Any]:
         raise BadInput(f"{kind} file {path} cannot be read: {error.strerror}") from None
     try:
         depth = 0
-        for token in yaml.scan(text, Loader=_LOADER):
-            depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST:
                 raise BadInput(f"{kind} file {path.name} is nested more than {DEEPEST} deep")
-            if isinstance(token, yaml.AliasToken):
+            if isinstance(event, yaml.AliasEvent):
                 raise BadInput(f"{kind} file {path.name} uses YAML aliases (*name): write the text out")
-            if isinstance(token, yaml.ScalarToken) and not is_writable(token.value):
+            if isinstance(event, yaml.ScalarEvent) and not is_writable(event.value):
                 raise BadInput(f"{kind} file {path.name} holds half a character (a lone surrogate)")
         data = yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
