@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service import auth
-from simdx.service.audit import AuditKey, AuditStore, Entry, chain
+from simdx.service import audit_chain, auth
+from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.service.auth import TokenFile
 from simdx.simulators.base import Completion, Request, stream
 from simdx.simulators.openai import time_limit
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
         def now(cls, tz: Any = None) -> datetime:
             return told[0].astimezone(tz)
 
-    for module in (auth, chain):
+    for module in (auth, audit_chain):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
     return lambda moment: told.__setitem__(0, moment)

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from simdx.service.audit import AuditKey, AuditStore, Entry
-from simdx.service.audit.store import Database
+from simdx.service.audit import AuditKey, AuditStore, Database, Entry
 
 Open = Callable[..., AuditStore]
 Raw = Callable[[str], list[tuple[Any, ...]]]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from simdx.errors import RunFailed
-from simdx.service.audit import AuditStore, store
-from simdx.service.audit.chain import GENESIS
+from simdx.service import audit
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import GENESIS
 from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, opener, raw, server, url
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
@@ -84,7 +85,7 @@ def test_where_no_checkpoint_can_be_written_nothing_more_is_recorded(
     (tmp_path / "noted").mkdir()
     log = open_log(checkpoints=tmp_path / "noted")
     log.append([entry(1)])
-    monkeypatch.setattr(store, "CHECKPOINT_SECONDS", 0.0)  # its time is over
+    monkeypatch.setattr(audit, "CHECKPOINT_SECONDS", 0.0)  # its time is over
     for refuses in (log.checkpoint, log.ready, lambda: log.append([entry(2)])):
         with pytest.raises(RunFailed, match=r"noted cannot be written: Is a directory"):
             refuses()

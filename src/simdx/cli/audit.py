@@ -72,8 +72,8 @@ def verify(
     json: options.AsJson = False,
 ) -> None:
     """Walk the hash chain from the first record, past every checkpoint; exit 1 when it does not hold."""
-    from simdx.service.audit import read_checkpoints
-    from simdx.service.audit import verify as walk
+    from simdx.service.audit_chain import read_checkpoints
+    from simdx.service.audit_chain import verify as walk
     from simdx.service.config import checkpoint_file, default_audit_url
 
     for file in checkpoints or ():
@@ -116,7 +116,7 @@ def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | No
     """The records asked for. The log has no patient's id, only its keyed hash."""
     from dataclasses import asdict
 
-    from simdx.service.audit import patient_reference
+    from simdx.service.audit_chain import patient_reference
 
     hashed = None if patient is None else key.person_hash("patient", patient_reference(patient))
     wanted = {name: value for name, value in (("patient_hash", hashed), ("user", user)) if value is not None}

@@ -17,7 +17,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, mod
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
-from simdx.service.audit import Entry, patient_reference
+from simdx.service.audit import Entry
+from simdx.service.audit_chain import patient_reference
 from simdx.service.auth import Caller
 from simdx.service.batching import InferenceResult
 from simdx.service.cds_text import read_chart

@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from simdx import __version__
-from simdx.service.audit import patient_reference
+from simdx.service.audit_chain import patient_reference
 from simdx.service.batching import InferenceResult
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
 from simdx.service.schemas import FhirBody, parse, takes

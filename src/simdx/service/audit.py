@@ -1,6 +1,7 @@
-"""The log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
+"""The audit log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
 
-The database serialises appending, not this process, so several services may write one log.
+It holds no case text, only a keyed hash. The database serialises appending, not this process, so several
+services may write one log. What a record says and how the records are chained is in `audit_chain`.
 """
 
 import os
@@ -16,9 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.service.audit import chain
-from simdx.service.audit.chain import COLUMNS, GENESIS, AuditKey, AuditRecord, AuditUnavailable, Entry
+from simdx.service import audit_chain as chain
+from simdx.service.audit_chain import (
+    COLUMNS,
+    GENESIS,
+    KINDS,
+    AuditKey,
+    AuditRecord,
+    AuditUnavailable,
+    Entry,
+)
 
+__all__ = ["KINDS", "AuditKey", "AuditRecord", "AuditStore", "AuditUnavailable", "Entry"]
 CHECKPOINT_SECONDS = 1.0  # the longest a record waits for its checkpoint: what a crash may take unseen
 REFUSAL_SECONDS = 60.0  # between two records of callers that were turned away
 ADDRESSES = 16  # counted one by one in that time; the rest are counted together
