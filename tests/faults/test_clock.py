@@ -69,12 +69,12 @@ def test_tokens_expire_by_the_clock_and_come_back_with_it(tmp_path: Path, clock:
 @pytest.mark.parametrize("threads", [0, 1])
 def test_threads_that_cannot_be_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one worker the work of four is done; with none it is one clear failure, and never a wait."""
-    start, started = threading.Thread.start, []
+    start, left = threading.Thread.start, [None] * threads
 
     def limited(self: threading.Thread) -> None:
-        if len(started) == threads:
+        if not left:
             raise RuntimeError("can't start new thread")
-        started.append(self)
+        left.pop()
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", limited)

@@ -26,14 +26,14 @@ from simdx.amortised.network import save
 from simdx.cli.main import program
 from simdx.service.auth import TokenFile
 from tests.conftest import ROOT
-from tests.faults.world import toy_network, use_home, write_world
+from tests.faults.world import toy_network, write_world
 
 JOURNAL = "answers.jsonl"  # of a build: a line for each answer, written as it comes
 
 
 def at(folder: Path, *command: str) -> Any:
     """A command line in a folder, for which `@` stands in its words."""
-    use_home(folder)
+    os.environ["SIMDX_HOME"] = str(folder / "home")  # caches of this world, too, lie inside it
     words = [part.replace("@", str(folder)) for part in command]
     main = typer.main.get_command(program(tuple(words)))
     return main.main(args=words, prog_name="simdx", standalone_mode=False)

@@ -114,7 +114,7 @@ def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert AuditKey.from_file(key_file, create=True).id == key.id
 
-    for nonsense in ("", "ab" * 31, "xy" * 32, "ab" * 33):
+    for nonsense in ("", "ab" * 31, "xy" * 32):
         key_file.write_text(nonsense)
         with pytest.raises(BadInput, match="hexadecimal digits"):
             AuditKey.from_file(key_file)

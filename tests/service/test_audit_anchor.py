@@ -13,7 +13,7 @@ from simdx.errors import RunFailed
 from simdx.service import audit
 from simdx.service.audit import AuditStore
 from simdx.service.audit_chain import GENESIS
-from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, opener, raw, server, url
+from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, raw, server, url
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
 
@@ -146,21 +146,6 @@ def test_refusals(open_log: Open) -> None:
     assert sum(t["count"] for t in told) == 50_001
     assert 10 < len(told) < 25
     assert log.verify().ok
-
-
-@pytest.mark.parametrize("url", [pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
-def test_an_older_dump_shows(server: str, url: str, open_log: Open, tmp_path: Path) -> None:
-    """A database restored from a dump of an hour ago."""
-    import psycopg
-
-    filled(open_log, tmp_path / "noted").close()
-    name = url.split("/")[3].split("?")[0]
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}_old TEMPLATE {name}")
-    filled(open_log, tmp_path / "noted").close()
-    (old,) = (log(checkpoints=tmp_path / "noted") for log in opener(url.replace(name, f"{name}_old")))
-    refused(old, "an older copy was put back")
-    old.close()
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

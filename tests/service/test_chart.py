@@ -197,13 +197,6 @@ def test_contents_of_a_document_are_the_same_text_in_other_forms() -> None:
     assert (source.text, source.links) == ("plain", ("Binary/1",))
 
 
-def test_html_notes_lose_their_tags() -> None:
-    html = "<style>p{}</style><body><p>A soft&nbsp;swelling</p><script>x()</script><p>of the lip</p></body>"
-    data = base64.b64encode(html.encode()).decode()
-    (found,) = read_chart({"d": attached(contentType="text/html", data=data)}, "42").sources
-    assert " ".join(found.text.split()) == "A soft swelling of the lip"
-
-
 def test_deep_questionnaires_end() -> None:
     item: dict = {"linkId": "x", "text": "q", "answer": [{"valueString": "deep"}]}
     for _ in range(200):
