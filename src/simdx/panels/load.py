@@ -17,8 +17,8 @@ from pydantic import BaseModel, ValidationError
 from simdx.errors import BadInput
 from simdx.models.verify import is_installed
 from simdx.panels.schema import LabelFile, PanelFile
+from simdx.rows import read_mapping
 from simdx.types import Panel
-from simdx.yamlfile import read_mapping
 
 if TYPE_CHECKING:
     from simdx.library import Condition

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
@@ -54,43 +54,30 @@ _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lowe
 
 # --------------------------------------------------------------------------- what a call looks like
 
-
-class _Sent(BaseModel):
-    """The specification lets a record system send more than it names: nothing of it is kept."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
+# The specification lets a record system send more than it names: nothing of it is kept.
 Selection = Annotated[str, Field(max_length=300)]
+# Bare ids; some record systems send the reference.
+_bare = AfterValidator(lambda stated: stated.rpartition("/")[2])
+PatientId = Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$"), _bare]
+EncounterId = Annotated[str, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$"), _bare]
 
 
-class Context(_Sent):
+class Context(BaseModel):
     """Fields both hooks require."""
 
     userId: Annotated[str, Field(min_length=1, max_length=300)]
-    # Bare ids; some record systems send the reference.
-    patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
-    encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
+    patientId: PatientId
+    encounterId: EncounterId | None = None
     selections: Annotated[list[Selection], Field(max_length=500, fail_fast=True)] | None = None
     draftOrders: dict[str, Any] | None = None
 
-    @property
-    def patient(self) -> str:
-        return self.patientId.removeprefix("Patient/")
 
-    @property
-    def encounter(self) -> dict[str, str] | None:
-        if self.encounterId is None:
-            return None
-        return {"reference": f"Encounter/{self.encounterId.removeprefix('Encounter/')}"}
-
-
-class FhirAuthorization(_Sent):
+class FhirAuthorization(BaseModel):
     access_token: SecretStr
     token_type: Annotated[str, Field(pattern=r"^[Bb]earer$")]
 
 
-class Invocation(_Sent):
+class Invocation(BaseModel):
     model_config = shown({
         "hook": "patient-view",
         "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
@@ -125,22 +112,18 @@ class Invocation(_Sent):
         return self
 
 
-class _Reason(_Sent):
+class _Reason(BaseModel):
     code: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _Override(_Sent):
+class _Override(BaseModel):
     reason: _Reason | None = None  # the user's comment beside it is free text about a patient: not taken
 
 
-class _Accepted(_Sent):
-    id: uuid.UUID
-
-
-class FeedbackItem(_Sent):
+class FeedbackItem(BaseModel):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
-    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20, fail_fast=True)] | None = None
+    acceptedSuggestions: Annotated[list[dict[str, Any]], Field(max_length=20)] | None = None
     overrideReason: _Override | None = None
     outcomeTimestamp: AwareDatetime
 
@@ -151,7 +134,7 @@ class FeedbackItem(_Sent):
         return self
 
 
-class Feedback(_Sent):
+class Feedback(BaseModel):
     model_config = shown({"feedback": [{
         "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719", "outcome": "overridden",
         "overrideReason": {"reason": {"code": "other-diagnosis"}}, "outcomeTimestamp": "2026-03-01T08:30:00Z",
@@ -292,14 +275,14 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     if body.prefetch is None or all(value is None for value in body.prefetch.values()):
         said = "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch."
         raise Problem("missing-prefetch", said)
-    panel, patient = state.registry.panel(name), body.context.patient
+    panel, patient = state.registry.panel(name), body.context.patientId
     codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
     server = body.fhirServer.rstrip("/") if body.fhirServer else None
     chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
     found = await state.record_servers.read(chart, server, body.token)
     # Who asked through which hook is recorded; about whom, as a keyed hash.
     context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
-    people = {"patient": patient_reference(body.context.patientId)}
+    people = {"patient": patient_reference(patient)}
     if body.context.encounterId:
         people["encounter"] = body.context.encounterId
     source, answer_id = found.source, f"{request_id(request)}.0"
@@ -317,11 +300,11 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
         answer = told.answers[0].to_json()
         if why := why_no_card(answer):
             return dump(reply([], [f"No card: {source.words} is {why}", *found.unread]))
-        subject = {"reference": f"Patient/{patient}"}
+        encounter = {"reference": f"Encounter/{people['encounter']}"} if "encounter" in people else None
         basis = {"reference": source.reference, "display": source.words} if source.reference else None
         assessment = assessment_of(
-            answer, panel, text=found.text, answer_id=answer_id, subject=subject,
-            encounter=body.context.encounter, basis=basis,
+            answer, panel, text=found.text, answer_id=answer_id, encounter=encounter, basis=basis,
+            subject={"reference": f"Patient/{patient}"},
         )  # fmt: skip
         made = card(
             answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
