@@ -71,12 +71,3 @@ def test_every_row_of_the_table_is_a_file_that_needs_its_extra() -> None:
 )
 def test_the_check_sees(file: str, source: str) -> None:
     assert undeclared(file, source)
-
-
-def test_the_versions_the_code_is_written_for() -> None:
-    """Majors whose interface the source uses: a lower bound below them would install and fail."""
-    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["sentence"]]
-    lowest = {r.name: r.specifier for r in map(Requirement, lines)}
-    assert not lowest["sentence-transformers"].contains("5.99")
-    assert lowest["sentence-transformers"].contains("6.0.0")
-    assert "huggingface_hub" in lowest

@@ -279,15 +279,15 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
     server = body.fhirServer.rstrip("/") if body.fhirServer else None
     chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
-    found = await state.record_servers.read(chart, server, body.token)
+    text, source, unread = await state.record_servers.read(chart, server, body.token)
     # Who asked through which hook is recorded; about whom, as a keyed hash.
     context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
     people = {"patient": patient_reference(patient)}
     if body.context.encounterId:
         people["encounter"] = body.context.encounterId
-    source, answer_id = found.source, f"{request_id(request)}.0"
+    answer_id = f"{request_id(request)}.0"
     if source is None:
-        nothing = dump(reply([], found.unread))
+        nothing = dump(reply([], unread))
         if state.audit is not None:
             entry = Entry(
                 answer_id, "cds", caller.name, name, versions={"simdx": __version__}, people=people,
@@ -299,21 +299,21 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     def write(told: InferenceResult) -> bytes:
         answer = told.answers[0].to_json()
         if why := why_no_card(answer):
-            return dump(reply([], [f"No card: {source.words} is {why}", *found.unread]))
+            return dump(reply([], [f"No card: {source.words} is {why}", *unread]))
         encounter = {"reference": f"Encounter/{people['encounter']}"} if "encounter" in people else None
         basis = {"reference": source.reference, "display": source.words} if source.reference else None
         assessment = assessment_of(
-            answer, panel, text=found.text, answer_id=answer_id, encounter=encounter, basis=basis,
+            answer, panel, text=text, answer_id=answer_id, encounter=encounter, basis=basis,
             subject={"reference": f"Patient/{patient}"},
         )  # fmt: skip
         made = card(
             answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
-            assessment=assessment, read=source.words, unread=found.unread,
+            assessment=assessment, read=source.words, unread=unread,
         )  # fmt: skip
         return dump(reply([made]))
 
     ask = state.asked(
-        request, caller, name, state.registry.methods[0], None, [found.text], kind="cds", write=write,
+        request, caller, name, state.registry.methods[0], None, [text], kind="cds", write=write,
         context=context, people=people,
     )  # fmt: skip
     return Json((await state.tell(ask)).sent)

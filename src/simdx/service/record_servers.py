@@ -35,22 +35,15 @@ class CannotFetch(Exception):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The text that stands for the case, where it came from, and what was not read."""
-
-    text: str
-    source: Source | None
-    unread: tuple[str, ...]
-
-
 class RecordServers:
     def __init__(self, allowed: Sequence[str], limits: Limits) -> None:
         self._allowed = {url.rstrip("/") for url in allowed}
         self._limits = limits
 
-    async def read(self, chart: Chart, server: str | None, token: str | None) -> Read:
-        """The first text of the chart, its links followed as far as this call may."""
+    async def read(
+        self, chart: Chart, server: str | None, token: str | None
+    ) -> tuple[str, Source | None, tuple[str, ...]]:
+        """The first text of the chart, its links followed as far as this call may; and what was not read."""
         unread: list[str] = []
         left = self._limits.attachments
         for source in chart.sources:
@@ -65,9 +58,9 @@ class RecordServers:
                 except CannotFetch as error:
                     why = why or error.why
             if text:
-                return Read(text, source, _few([*unread, *chart.unread]))
+                return text, source, _few([*unread, *chart.unread])
             unread.append(f"{source.reference or source.kind}: {why}")
-        return Read("", None, _few([*unread, *chart.unread]))
+        return "", None, _few([*unread, *chart.unread])
 
     async def _follow(
         self, link: str, source: Source, patient: str, server: str | None, token: str | None
