@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import merge
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput, RunFailed
@@ -202,18 +202,20 @@ def note(file: Path, head_after: Callable[[Checkpoint | None], Checkpoint]) -> N
 
 def read_checkpoints(file: Path) -> Iterator[Checkpoint]:
     """Every checkpoint that is there when this is called, in order; half a line is passed over."""
-    end = file.stat().st_size if file.exists() else 0
-    return _checkpoints(file, end) if end else iter(())
-
-
-def _checkpoints(file: Path, end: int) -> Iterator[Checkpoint]:
     try:
-        with file.open("rb") as lines:
-            while lines.tell() < end:
-                if found := _parsed(lines.readline(_TAIL)):
-                    yield found
+        lines = file.open("rb")
+    except FileNotFoundError:
+        return iter(())
     except OSError as error:
         raise AuditUnavailable(f"the checkpoint file {file} cannot be read: {error.strerror}") from None
+    return _checkpoints(lines, os.fstat(lines.fileno()).st_size)
+
+
+def _checkpoints(lines: BinaryIO, end: int) -> Iterator[Checkpoint]:
+    with lines:
+        while lines.tell() < end:
+            if found := _parsed(lines.readline(_TAIL)):
+                yield found
 
 
 def _parsed(line: bytes) -> Checkpoint | None:
