@@ -289,7 +289,7 @@ def test_only_keys_for_these_signatures_are_taken() -> None:
     ]  # fmt: skip
     assert parse_keys(json.dumps({"keys": listed}).encode()) == {}
     assert set(parse_keys(json.dumps({"keys": [public]}).encode()) or ()) == {("ec", "ES384")}
-    for broken in (b"", b"[]", b'{"keys": 1}', b"[" * 100_000, b"\xff"):
+    for broken in (b"", b"[]", b'{"keys": 1}', b'{"keys": "x"}', b"[" * 100_000, b"\xff"):
         assert parse_keys(broken) is None
 
 

@@ -135,8 +135,10 @@ class _KeySet:
 def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
     """(kid, algorithm) -> key, of a JWK Set's keys that may verify a signature here; None if it is no set."""
     try:
-        listed = list(json.loads(content)["keys"])
+        listed = json.loads(content)["keys"]
     except _BROKEN:
+        listed = None
+    if not isinstance(listed, list):
         return None
     keys: dict[tuple[str, str], Key] = {}
     for item in listed[:SET_KEYS]:
