@@ -19,8 +19,6 @@ from tests.simulators.faults import FaultyServer
 KEY = "sk-canary-5f3e9a"
 CASE = "Canary Zanzibar Quillfeather has a sore tongue"
 WORDS = ("Zanzibar", "Quillfeather")
-# Faults that end a request at once; those that are tried again have their own tests.
-LASTING = ("401", "422")
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +49,8 @@ def clean_files(folder: Path, words: tuple[str, ...] = (KEY, *WORDS)) -> int:
     return len(files)
 
 
-@pytest.mark.parametrize("fault", LASTING)
-def test_a_refusing_server(
-    cli: Cli, tmp_path: Path, fault: str, everything_said: pytest.LogCaptureFixture
-) -> None:
-    with FaultyServer([fault] * 100_000) as server:
+def test_a_refusing_server(cli: Cli, tmp_path: Path, everything_said: pytest.LogCaptureFixture) -> None:
+    with FaultyServer(["401"] * 100_000) as server:
         name = f"openai:any@{server.url}"
         out = tmp_path / "bank"
         jobs = (

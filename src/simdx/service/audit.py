@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.errors import BadInput, RunFailed
 from simdx.service import audit_chain as chain
 from simdx.service.audit_chain import (
     COLUMNS,
@@ -60,10 +60,8 @@ class Database:
             self.place = str(self._file)
             _check_file(self._file, must_exist)
         elif url.startswith(("postgresql://", "postgres://")):
-            try:
-                import psycopg
-            except ImportError:
-                raise MissingExtra("an audit log in PostgreSQL", "service") from None
+            import psycopg
+
             self.failures = (psycopg.Error,)
         else:
             raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")

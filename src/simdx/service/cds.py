@@ -123,7 +123,7 @@ class _Override(BaseModel):
 class FeedbackItem(BaseModel):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
-    acceptedSuggestions: Annotated[list[dict[str, Any]], Field(max_length=20)] | None = None
+    acceptedSuggestions: Annotated[list[dict[str, Any]], Field(max_length=20, fail_fast=True)] | None = None
     overrideReason: _Override | None = None
     outcomeTimestamp: AwareDatetime
 
