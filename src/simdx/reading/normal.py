@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")  # without one of them nothing is looked for
+# Without one of these words nothing is looked for.
+_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
 _SIDE = r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits)"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
