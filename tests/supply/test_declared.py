@@ -17,7 +17,8 @@ EXTRA_OF = {
     "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
     "methods/fitted.py": "eval",
-    "embedders/sentence.py": "sentence", "evaluate.py": "eval", "egress.py": "openai",
+    "embedders/sentence.py": "sentence", "embedders/minilm.py": "quality", "evaluate.py": "eval",
+    "egress.py": "openai",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
