@@ -146,9 +146,8 @@ class LogLikelihoods:
         shift = np.array(calibration.shift) if calibration.shift else 0.0
         if not calibration.spread:
             return log_softmax(calibration.sharpness * score + shift, axis=1)
-        sharpness = calibration.sharpness * np.exp(calibration.spread * NODES)
-        each = [log_softmax(s * score + shift, axis=1) + m for s, m in zip(sharpness, LOG_MASS, strict=True)]
-        return logsumexp(np.stack(each), axis=0)
+        sharpness = calibration.sharpness * np.exp(calibration.spread * NODES[:, None, None])
+        return logsumexp(log_softmax(sharpness * score + shift) + LOG_MASS[:, None, None], axis=0)
 
 
 def joined(found: Sequence[LogLikelihoods]) -> LogLikelihoods:
