@@ -32,8 +32,10 @@ class Match:
 @cache
 def plain(name: str) -> str:
     """A name as it is compared: no case, accents, brackets, punctuation, articles or spelling variants."""
-    bare = unicodedata.normalize("NFKD", name.casefold())
-    bare = "".join(c for c in bare if not unicodedata.combining(c))
+    bare = name.casefold()
+    if not bare.isascii():  # nearly all are, and a cold start compares thousands
+        bare = unicodedata.normalize("NFKD", bare)
+        bare = "".join(c for c in bare if not unicodedata.combining(c))
     bare = re.sub(r"['’]s\b", "", re.sub(r"\([^)]*\)", " ", bare))
     for long, short in _SPELLINGS:
         bare = bare.replace(long, short)

@@ -83,7 +83,8 @@ class Sparse:
     @cached_property
     def turned(self) -> Sparse:
         """The same with rows and columns exchanged."""
-        order = np.argsort(self.column, kind="stable")
+        short = self.column.astype(np.uint16) if self.width < 2**16 else self.column
+        order = np.argsort(short, kind="stable")  # short numbers by radix: a cold start waits for this
         ends = np.zeros(self.width + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.column, minlength=self.width), out=ends[1:])
         return Sparse(ends, self.row[order], self.value[order], len(self))
