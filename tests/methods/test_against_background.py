@@ -15,9 +15,8 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods import Fitted, PanelData, Settings
-from simdx.methods.background import KINDS, BackgroundModel
 from simdx.methods.calibration import calibrated
-from simdx.methods.outside import Outside
+from simdx.methods.outside import KINDS, BackgroundModel, Outside
 from simdx.methods.panel_data import standing_against
 from simdx.methods.real_cases import with_real
 from simdx.methods.recipe import LabelPosterior

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from simdx.methods import PanelData, background
-from simdx.methods.background import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
+from simdx.methods import PanelData, outside
+from simdx.methods.outside import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
 from simdx.methods.panel_data import Observations, TrainingRows
 from simdx.methods.real_cases import with_real
 from simdx.methods.scores import Comparison
@@ -40,7 +40,7 @@ def heaps(sizes: tuple[int, ...], seed: int = 0) -> tuple[Float, np.ndarray]:
 
 def test_a_large_background_is_grouped_by_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, heap = heaps((200, 200, 200, 200))
-    monkeypatch.setattr(background, "MOST_LINKED", 400)
+    monkeypatch.setattr(outside, "MOST_LINKED", 400)
     for order in (
         np.arange(800),
         np.arange(800).reshape(4, 200).T.ravel(),
@@ -60,7 +60,7 @@ def test_a_small_background_has_few_kinds(texts: int, kinds: int) -> None:
 
 @pytest.mark.parametrize("most", [2000, 8])
 def test_equal_rows_do_not_make_empty_kinds(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(background, "MOST_LINKED", most)
+    monkeypatch.setattr(outside, "MOST_LINKED", most)
     kind = kinds_of(np.ones((5 * LEAST_TEXTS, 4), dtype=np.float32) / 2, 5)
     assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
 

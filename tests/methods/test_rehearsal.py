@@ -11,15 +11,6 @@ from scipy.special import expit
 from simdx import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.methods.background import (
-    INSIDE_SHARE,
-    MOST_FOUND,
-    STEP,
-    condition_log_odds,
-    feature_score,
-    scale_of,
-    threshold_at,
-)
 from simdx.methods.calibration import (
     address_for,
     calibrated,
@@ -31,11 +22,18 @@ from simdx.methods.calibration import (
 )
 from simdx.methods.calibration_record import (
     FILE,
+    INSIDE_SHARE,
+    MOST_FOUND,
+    STEP,
     UNOPPOSED_SHARPNESS,
     Calibration,
+    condition_log_odds,
+    feature_score,
     keep,
     look_up,
     read_file,
+    scale_of,
+    threshold_at,
 )
 from simdx.types import Bank, Label, Panel
 

@@ -28,11 +28,10 @@ from simdx.abc.logs import expit
 from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
-from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
-from simdx.methods.calibration_record import Calibration, Confused
+from simdx.methods.calibration_record import Calibration, Confused, condition_log_odds, scale_of
 from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
-from simdx.methods.outside import Novelty
+from simdx.methods.outside import BackgroundModel, Novelty, kinds_of
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
 from simdx.methods.world import World, most_excess, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of

@@ -143,54 +143,30 @@ class Lexicon:
 
         A row's value is (1 + log n) idf for a piece that a text has n times. Were it n idf, products would be
         sums over the text's words. So those are added up, and pieces that it repeats are multiplied for the
-        difference. Where a word is a piece, each counts 1 + log n times.
+        difference.
         """
-        by_word = self._pieces is whole_words
-        if not by_word and not many(len(texts)):
+        dot = self._of_own.sums(*words_of(texts, self.reading)) if many(len(texts)) else None
+        if dot is None:
             return None
-        distinct, said = words_of(texts, self.reading)
-        if by_word:
-            said = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
-        found = self._of_own.sums(distinct, said)
-        if found is None:
-            return None
-        if by_word:
-            dot, idf = found[0][:, :-1], found[1]
-            length = np.sqrt(said.sums((said.value * idf[said.column]) ** 2))
-        else:
-            dot, counts = found[0], self.counts(texts)
-            repeated, weight = counts.value > 1, self.idf[counts.column]
-            again = counts.only(repeated)
-            weight[repeated] *= 1 + np.log(again.value)
-            length = np.sqrt(counts.sums(weight**2))
-            again.value = weight[repeated] - again.value * self.idf[again.column]
-            dot += self.products(again)
+        counts = self.counts(texts)
+        repeated, weight = counts.value > 1, self.idf[counts.column]
+        again = counts.only(repeated)
+        weight[repeated] *= 1 + np.log(again.value)
+        length = np.sqrt(counts.sums(weight**2))
+        again.value = weight[repeated] - again.value * self.idf[again.column]
+        dot += self.products(again)
         dot /= np.maximum(length, SHORTEST_ROW)[:, None]
         return dot, length > SHORTEST_ROW
 
     @cached_property
     def _of_own(self) -> WordProducts:
-        own: Sparse = self.taken
-
-        def of_grams(new: list[str]) -> Float:
+        def made(new: list[str]) -> Float:
             rows = self._apart.of(new).csr
             rows.sum_duplicates()
             value = rows.data * self.idf[rows.indices]
             return self.products(Sparse(rows.indptr, rows.indices, value, self.size))
 
-        def of_words(new: list[str]) -> Float:
-            """Its idf stands last."""
-            out = np.zeros((len(new), len(own) + 1))
-            known = [(i, self._column[word]) for i, word in enumerate(new) if word in self._column]
-            places, columns = np.array(known, dtype=np.int64).reshape(-1, 2).T
-            met = own.turned.at(columns)
-            out[places[met.row], met.column] = met.value * self.idf[columns][met.row]
-            out[places, -1] = self.idf[columns]
-            return out
-
-        if self._pieces is whole_words:
-            return WordProducts(len(own) + 1, of_words)
-        return WordProducts(len(own), of_grams)
+        return WordProducts(len(self.taken), made)
 
     def products(self, rows: Sparse) -> Float:
         """(N, own) the same from rows."""

@@ -119,14 +119,6 @@ class Sparse:
         rows[self.row, self.column] = self.value
         return rows @ dense
 
-    def gathered(self, dense: Float) -> Float:
-        """(rows, m) the same where the dense matrix has many more rows than are met."""
-        if many(len(self)):
-            return np.asarray(self.csr @ dense)
-        mine = [slice(*ends) for ends in zip(self.ends[:-1], self.ends[1:], strict=True)]
-        rows = [self.value[own] @ dense[self.column[own]] for own in mine]
-        return np.array(rows, dtype=float).reshape(len(self), dense.shape[1])
-
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
         meetings = np.diff(other.ends)[self.column]
@@ -239,17 +231,15 @@ class WordProducts:
         self._place: dict[str, int] = {}
         self._kept = np.empty((KEPT_BYTES // (8 * max(1, width)), width))
 
-    def sums(self, distinct: list[str], said: Sparse) -> tuple[Float, Float] | None:
-        """(texts, width) over the words of each text, weighted, and (words,) the last number of each.
-
-        None where the words are too many to be kept.
-        """
+    def sums(self, distinct: list[str], said: Sparse) -> Float | None:
+        """(texts, width) over the words of each text, weighted; None where they are too many to be kept."""
         with self._lock:
             rows = self._rows(distinct)
             if rows is None:
                 return None
-            placed = Sparse(said.ends, rows[said.column], said.value, len(self._kept))
-            return placed.gathered(self._kept), self._kept[rows, -1]
+            return np.asarray(
+                Sparse(said.ends, rows[said.column], said.value, len(self._kept)).csr @ self._kept
+            )
 
     def _rows(self, distinct: list[str]) -> Int | None:
         with suppress(KeyError):  # as a rule all of them have been met
