@@ -56,7 +56,7 @@ def figures(name: str, method: str) -> dict[str, list[Any]]:
     return {
         "posterior": table.posterior.tolist(),
         "out_of_class": [] if table.out_of_class is None else table.out_of_class.tolist(),
-        "alarm": classifier.alarms(seen, table).score.tolist(),
+        "alarm": classifier.desk.alarms(seen, table)[0].score.tolist(),
     }
 
 

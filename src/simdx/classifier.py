@@ -29,7 +29,6 @@ from simdx.answer import (
     by_name,
 )
 from simdx.bank.files import bank_for
-from simdx.decide.alarm import Alarms
 from simdx.decide.desk import DecisionParts, Desk
 from simdx.decide.explain import evidence_of, paired
 from simdx.decide.policy import Policy
@@ -317,10 +316,6 @@ class Classifier:
     def infer_batch_observed(self, observations: Observations, prior: PriorLike = None) -> AnswerTable:
         """As `infer_batch`, for texts observed before, here or by another worker."""
         return self.fitted.answer(observations, self.prior(prior))
-
-    def alarms(self, observations: Observations, table: AnswerTable) -> Alarms:
-        """The alarm on each answer."""
-        return self.desk.alarms(observations, table)[0]
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N, outcomes) posterior probabilities, columns in the order of `classes_`."""

@@ -217,6 +217,7 @@ class Fitted(ABC):
     proportional: bool = False  # the posterior among the labels is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
+    world: World | None = None  # the library beside the panel, where none of these is weighed against it
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
@@ -230,11 +231,6 @@ class Fitted(ABC):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         """(N,) probability of none of these."""
-        return None
-
-    @property
-    def world(self) -> World | None:
-        """The library beside the panel, where none of these is weighed against it."""
         return None
 
     def second_order(
@@ -323,7 +319,7 @@ class CrossFitted(Fitted):
         assert data.real is not None
         assert data.real.centre is not None
         self._real, self._fit, self.whole = data.real, fit, fit(data)
-        for name in ("kernel", "proportional", "none_of_these", "calibration", "simplex"):
+        for name in ("kernel", "proportional", "none_of_these", "calibration", "simplex", "world"):
             setattr(self, name, getattr(self.whole, name))
         self._held = data.real.centre.texts
         self._without: dict[int, Fitted] = {}
@@ -343,10 +339,6 @@ class CrossFitted(Fitted):
         if not self.none_of_these:
             return None
         return self._in_order(observations, lambda fitted, cases: fitted.out_of_class(cases, prior))
-
-    @property
-    def world(self) -> World | None:
-        return self.whole.world
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior

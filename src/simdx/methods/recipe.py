@@ -42,7 +42,6 @@ from simdx.methods.outside import Outside
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.smc import SimplexPosterior
 from simdx.methods.speed import keep, named, part
-from simdx.methods.world import World
 from simdx.types import Float, Posterior, SecondOrder
 
 NOT_FITTED = ("policy.", "words.")  # arrays of a compiled panel that the decision layer put there
@@ -102,6 +101,7 @@ class Recipe(Fitted):
         self.labels = LabelPosterior(data, settings.bandwidth)
         self.outside = Outside.fit(data)
         self.none_of_these = self.outside is not None
+        self.world = None if self.outside is None else self.outside.world
         self.simplex: SimplexPosterior = SimplexPosterior(
             data, replace(settings, kernel=None, tolerance=None)
         )
@@ -145,10 +145,6 @@ class Recipe(Fitted):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         return None if self.outside is None else self.outside(observations, prior)
-
-    @property
-    def world(self) -> World | None:
-        return None if self.outside is None else self.outside.world
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior
