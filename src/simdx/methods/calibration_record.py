@@ -188,17 +188,6 @@ class Calibration:
         pool = f"{self.sharpness} {self.spread} {self.weight}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
-    def unshown(self) -> tuple[str, ...]:
-        """What nobody has looked at, so that nothing is accepted before labelled cases have."""
-        said = []
-        if self.basis == "transferred":
-            said.append("the calibration comes from other panels and was never checked on this one")
-        if self.outside is None and self.world is None:
-            said.append("the bank has no background, so none of these cannot be estimated")
-        if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
-            said.append("only the library represents none of these, and no labelled case has checked it")
-        return tuple(said)
-
     def refuted(self) -> tuple[str, ...]:
         """What was looked at and speaks against accepting any answer."""
         said = []
@@ -214,8 +203,16 @@ class Calibration:
         return tuple(said)
 
     def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted."""
-        return (*self.unshown(), *self.refuted())
+        """Why no answer under this calibration may simply be accepted: what nobody has looked at, so that
+        nothing is accepted before labelled cases have, and what was looked at and speaks against it."""
+        said = []
+        if self.basis == "transferred":
+            said.append("the calibration comes from other panels and was never checked on this one")
+        if self.outside is None and self.world is None:
+            said.append("the bank has no background, so none of these cannot be estimated")
+        if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
+            said.append("only the library represents none of these, and no labelled case has checked it")
+        return (*said, *self.refuted())
 
     def failures_over(self, bank: Bank) -> tuple[str, ...]:
         """The same, with what is wrong with the bank itself."""
