@@ -66,26 +66,16 @@ class Outside:
     @classmethod
     def fit(cls, data: PanelData) -> Outside | None:
         """None where nothing stands against the labels, or nothing is known about how it does."""
-        found, arrays = data.calibration, {} if data.real is not None else data.compiled or {}
-        if found is None or (found.outside is None and found.world is None):
+        found = data.calibration
+        background = None if found is None or found.outside is None else BackgroundModel.fit(data)
+        world = None if found is None or found.world is None else World.fit(data)
+        if found is None or (background is None and world is None):
             return None
-        background = None
-        if found.outside is not None:
-            kept = part(arrays, "outside")
-            background = BackgroundModel.from_arrays(kept, data) if kept else BackgroundModel.fit(data)
-        world = None if found.world is None else World.fit(data)
-        novel = part(arrays, "novelty")
-        novelty = Novelty.from_arrays(novel, data) if novel else None if arrays else Novelty.fit(data)
-        if background is None and world is None:
-            return None
-        return cls(background, world, novelty, found, data.bank.none_prior)
+        return cls(background, world, Novelty.fit(data), found, data.bank.none_prior)
 
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
-        own = {} if self.background is None else named("outside", self.background.arrays())
-        novelty = {} if self.novelty is None else named("novelty", self.novelty.arrays())
-        world = {} if self.world is None else named("world", self.world.arrays())
-        return {**own, **world, **novelty}
+        return named(outside=self.background, world=self.world, novelty=self.novelty)
 
     def log_odds(self, observations: Observations, prior: Prior) -> dict[str, Float]:
         """(N,) each against the labels: `background`, `world` and `novelty`, those that are weighed."""
@@ -130,6 +120,8 @@ class BackgroundModel:
         cls, data: PanelData, bandwidth: float = BACKGROUND_BANDWIDTH, kinds: int = KINDS
     ) -> BackgroundModel | None:
         """None for a bank without background."""
+        if kept := data.kept("outside"):
+            return cls.from_arrays(kept, data)
         bank = data.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
@@ -153,8 +145,7 @@ class BackgroundModel:
 
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
-        second = {} if self.second is None else named("second", self.second.arrays())
-        return {**self.comparison.arrays(), **second}
+        return {**self.comparison.arrays(), **named(second=self.second)}
 
     @property
     def n_labels(self) -> int:
@@ -241,18 +232,15 @@ class Novelty:
     @classmethod
     def fit(cls, data: PanelData) -> Novelty | None:
         """None for a panel whose own texts are everyday ones: there nothing is novel in this sense."""
-        space = cls.space_of(data)
+        space, kept = cls.space_of(data), data.kept("novelty")
+        if kept:
+            own, span = map(float, kept["scale"])
+            return cls(data.embedder, space, Typicality.known(space.bank, kept["reference"]), own, span)
         typicality = Typicality.fit(space.bank)
         others = typicality.distance(space.transform(embed_cached(data.embedder, everyday_texts())))
         own = float(np.median(typicality.reference))
         span = float(np.median(others)) - own
         return None if span < LEAST_SPAN else cls(data.embedder, space, typicality, own, span)
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, data: PanelData) -> Novelty:
-        """What `fit` made."""
-        space, (own, span) = cls.space_of(data), map(float, arrays["scale"])
-        return cls(data.embedder, space, Typicality.known(space.bank, arrays["reference"]), own, span)
 
     def arrays(self) -> dict[str, Float]:
         return {"reference": self.typicality.reference, "scale": np.array([self.own, self.span])}

@@ -172,7 +172,11 @@ class PanelData:
         """What a compiled panel holds of it."""
         others = {} if self.embedded.background is None else {"background": self.embedded.background}
         way = {"reading": np.array([WAYS.index(self.reading)])}
-        return {"vectors": self.embedded.vectors, **others, **way, **named("lexicon", self.lexicon.arrays())}
+        return {"vectors": self.embedded.vectors, **others, **way, **named(lexicon=self.lexicon)}
+
+    def kept(self, prefix: str) -> dict[str, Float]:
+        """A part of the fit from the compiled panel; nothing beside real cases, which change the fit."""
+        return {} if self.compiled is None or self.real is not None else part(self.compiled, prefix)
 
     @cached_property
     def lexicon(self) -> Lexicon:

@@ -148,15 +148,13 @@ class Comparison:
         assert self.through is None  # what has no rows of its own in the lexicon is not compiled
         assert self.lexical.places is not None
         assert self.space.mean is not None
-        joint = {} if self.joint is None else named("joint", self.joint.arrays())
         return {
             "rows": self.space.rows.astype(np.int32),
             "places": self.lexical.places.astype(np.int32),
             "labels": self.label_index.astype(np.int32),
             "mean": self.space.mean,
             "bias": self.bias,
-            **named("summary", self.regressed.arrays()),
-            **joint,
+            **named(summary=self.regressed, joint=self.joint),
         }
 
     @classmethod

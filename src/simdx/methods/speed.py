@@ -27,7 +27,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -311,9 +311,16 @@ def _key(*, make: bool = False) -> bytes:
         return b""
 
 
-def named(prefix: str, arrays: Arrays) -> dict[str, Float]:
-    """Arrays under longer names, as a compiled panel has them."""
-    return {f"{prefix}.{name}": values for name, values in arrays.items()}
+class Compilable(Protocol):
+    """A part of a fit that a compiled panel holds."""
+
+    def arrays(self) -> dict[str, Float]: ...
+
+
+def named(**parts: Compilable | None) -> dict[str, Float]:
+    """The arrays of some parts of a fit under longer names, as a compiled panel has them."""
+    known = ((prefix, one.arrays()) for prefix, one in parts.items() if one is not None)
+    return {f"{prefix}.{name}": values for prefix, arrays in known for name, values in arrays.items()}
 
 
 def part(arrays: Arrays, prefix: str) -> dict[str, Float]:

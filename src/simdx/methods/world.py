@@ -24,7 +24,7 @@ import numpy as np
 from simdx.abc.logs import log_softmax, logsumexp
 from simdx.methods.calibration_record import OutsideScale, condition_log_odds, scale_of
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.speed import OneSlotCache, part
+from simdx.methods.speed import OneSlotCache
 from simdx.reading import is_checklist, split_sentences
 from simdx.types import Float, Int, Mask
 
@@ -66,8 +66,7 @@ class World:
         taken = library.related_to(data.panel.labels)
         likeness, _ = library.library_likeness()
         outside = np.array([c.name not in taken for c in every])
-        kept = {} if data.compiled is None or data.real is not None else part(data.compiled, "world")
-        if kept:
+        if kept := data.kept("world"):
             return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside)
         directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
         own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))
