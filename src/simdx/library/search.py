@@ -108,13 +108,10 @@ def _meanings() -> tuple[tuple[Condition, ...], Float]:
     return tuple(c for c, _ in pairs), unit(vectors)
 
 
-SHARPNESS = 1.0  # of the log-likelihoods, in `nearest`
-
-
 def nearest(text: str, most: int = 3, *, without: frozenset[str] = frozenset()) -> list[Match]:
     """Medical conditions that a text is most like, with their shares of the likeness to all of them."""
     every = conditions()
-    score = SHARPNESS * library_likeness()[0].scores(directions(embedded([text])), words([text]))[0]
+    score = library_likeness()[0].scores(directions(embedded([text])), words([text]))[0]
     score[[not c.medical or c.name in without for c in every]] = -np.inf
     share = np.exp(score - score.max())
     share /= share.sum()
