@@ -31,8 +31,8 @@ from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
 from simdx.methods.calibration import rehearse, scores_of
+from simdx.methods.logistic import choose_reading
 from simdx.methods.panel_data import RECIPE_VERSION
-from simdx.methods.reading_choice import choose_reading
 from simdx.metrics import paired_bootstrap
 from simdx.metrics.calibration import ece
 from simdx.metrics.scores import ood_auroc

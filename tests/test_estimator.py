@@ -15,19 +15,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from simdx import BadInput, Classifier, SimulationClassifier
 from simdx.types import Bank, Label, Panel
+from tests import builders
 
-WORDS = {
-    "river": ["water", "bank", "current", "bridge", "flood", "boat", "stream", "delta"],
-    "apple": ["red", "sweet", "fruit", "tree", "orchard", "juice", "core", "peel"],
-    "engine": ["piston", "oil", "fuel", "gear", "heat", "torque", "motor", "valve"],
-}
+WORDS = {name: builders.WORDS[name] for name in ("river", "apple", "engine")}  # not in alphabetical order
 
 
 def drawn(n: int, seed: int) -> tuple[list[str], list[str]]:
     """n texts of six words for each label, and the labels."""
-    rng = np.random.default_rng(seed)
-    pairs = [(" ".join(rng.choice(words, 6)), name) for name, words in WORDS.items() for _ in range(n)]
-    return [text for text, _ in pairs], [name for _, name in pairs]
+    texts, index = builders.toy_texts(n, seed, WORDS)
+    return list(texts), [[*WORDS][i] for i in index]
 
 
 def panel_of(names: tuple[str, ...]) -> Panel:
@@ -40,7 +36,7 @@ def bank_of(names: tuple[str, ...]) -> Bank:
     return Bank("toy", names, tuple(texts), np.array([names.index(label) for label in labels]), name="toy")
 
 
-NAMES = tuple(WORDS)  # not in alphabetical order
+NAMES = tuple(WORDS)
 PANEL, BANK = panel_of(NAMES), bank_of(NAMES)
 X, Y = drawn(8, 1)
 

@@ -29,7 +29,6 @@ from simdx.answer import (
     by_name,
 )
 from simdx.bank.files import bank_for
-from simdx.decide.alarm import Alarms
 from simdx.decide.desk import DecisionParts, Desk
 from simdx.decide.explain import evidence_of, paired
 from simdx.decide.policy import Policy
@@ -39,7 +38,7 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods.fitted import AnswerTable, Settings, Simplex
+from simdx.methods.fitted import CHUNK, AnswerTable, Settings, Simplex, joined
 from simdx.methods.outside import at_prior
 from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
@@ -273,8 +272,7 @@ class Classifier:
 
     def observe(self, texts: Sequence[str]) -> Observations:
         """Checked and embedded texts: the slow part of an answer, reusable under any number of priors."""
-        for i, text in enumerate(texts):
-            check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
+        _check(texts)
         return self.data.observe(texts)
 
     def infer_observed(
@@ -301,20 +299,23 @@ class Classifier:
         self, texts: Sequence[str], prior: PriorLike = None, *, decisions: bool = False
     ) -> AnswerTable:
         """The same numbers as columns, with decisions if asked for; `.to_frame()` is a table for pandas."""
-        observations = self.observe(list(texts))
-        table = replace(self.infer_batch_observed(observations, prior), names=self.panel.names)
-        if not decisions:
-            return table
-        parts = self.desk.decide(observations, table, explain=False) if len(observations.texts) else []
-        return replace(table, decisions=tuple(part.decision for part in parts))
+        given = list(texts)
+        _check(given)
+        # From text to answer a part at a time, where that is possible: a text is read in several ways, and
+        # what was read is remembered for as many texts as this.
+        step = CHUNK if self.fitted.speed == "fast" else max(1, len(given))
+        tables, decided = [], []
+        for start in range(0, max(1, len(given)), step):
+            observations = self.data.observe(given[start : start + step])
+            tables.append(self.infer_batch_observed(observations, prior))
+            if decisions:
+                decided += self.desk.decide(observations, tables[-1], explain=False)
+        whole = replace(tables[0] if len(tables) == 1 else joined(tables), names=self.panel.names)
+        return replace(whole, decisions=tuple(one.decision for one in decided)) if decisions else whole
 
     def infer_batch_observed(self, observations: Observations, prior: PriorLike = None) -> AnswerTable:
         """As `infer_batch`, for texts observed before, here or by another worker."""
         return self.fitted.answer(observations, self.prior(prior))
-
-    def alarms(self, observations: Observations, table: AnswerTable) -> Alarms:
-        """The alarm on each answer."""
-        return self.desk.alarms(observations, table)[0]
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N, outcomes) posterior probabilities, columns in the order of `classes_`."""
@@ -404,6 +405,11 @@ class Classifier:
                 sampler=sampler,
             ),
         )
+
+
+def _check(texts: Sequence[str]) -> None:
+    for i, text in enumerate(texts):
+        check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
 
 
 def infer_panels(

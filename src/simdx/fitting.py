@@ -3,7 +3,6 @@
 The core's are a table, because reading the metadata of every installed package would cost each cold start.
 """
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,8 @@ ENGINES = ("exact", "particles", "live")
 KERNELS = ("soft", "hard")
 _PLACES = {
     "auto": ("simdx.methods.recipe", "fit_recipe"),
-    "m-smc": ("simdx.methods.smc", "fit_multinomial"),
-    "d-smc": ("simdx.methods.smc", "fit_dirichlet"),
+    "m-smc": ("simdx.methods.smc", "fit_smc"),
+    "d-smc": ("simdx.methods.smc", "fit_smc"),
     "abi": ("simdx.amortised.network", "fit_amortised"),
     "centroid": ("simdx.baselines.by_bank", "Centroid"),
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
@@ -47,18 +46,13 @@ def fit_method(data: PanelData, settings: Settings) -> Fitted:
         from simdx.methods.real_cases import check_settings
 
         check_settings(settings)
-    fitted = _fit_of(settings)(data, settings)
+    if settings.method in _PLACES:
+        module, name = _PLACES[settings.method]
+        fitted: Fitted = getattr(import_module(module), name)(data, settings)
+    else:
+        fitted = plugins.load("methods", settings.method)(data, settings)
     fitted.none_of_these = fitted.none_of_these and not settings.closed
     return fitted
-
-
-def _fit_of(settings: Settings) -> Callable[[PanelData, Settings], Fitted]:
-    """What fits these settings: another package's, the live engine, or the method's own."""
-    if settings.method not in _PLACES:
-        return plugins.load("methods", settings.method)
-    live = ("simdx.methods.smc", "Live")
-    module, name = live if settings.engine == "live" else _PLACES[settings.method]
-    return getattr(import_module(module), name)
 
 
 _LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels

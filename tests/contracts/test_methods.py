@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from simdx.abc.prior import Prior
 from simdx.amortised.network import save
@@ -21,7 +19,7 @@ from simdx_contrib import tuning
 from tests.amortised.conftest import toy_panel_data
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 from tests.contracts.variants import NEED_A_SERVER, VARIANTS, EveryMethod
-from tests.properties.strategies import SAMPLES, bounded, filled_texts
+from tests.properties.strategies import SAMPLES
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
@@ -121,20 +119,6 @@ def test_texts_of_every_script(every: EveryMethod, name: str) -> None:
     p = fitted.answer(seen, UNIFORM).among_labels
     assert len(p) == len(seen.texts)
     distributions(p, UNIFORM.probabilities, atol=1e-5)
-
-
-weights = st.lists(st.sampled_from([0.0, 1e-9, 0.3, 1.0]), min_size=3, max_size=3).filter(any)
-
-
-@settings(bounded, max_examples=8)
-@given(st.data(), st.lists(filled_texts, min_size=1, max_size=3), weights)
-def test_any_texts_under_any_prior(
-    every: EveryMethod, data: st.DataObject, cases: list[str], weights: list[float]
-) -> None:
-    prior = np.array(weights) / sum(weights)
-    for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
-        table = every[name].answer(every.panel_data.observe(cases), Prior(prior, 3.0))
-        distributions(table.among_labels, prior, atol=1e-5)
 
 
 def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, panel_data: PanelData) -> None:

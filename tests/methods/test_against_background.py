@@ -9,15 +9,12 @@ import pytest
 from simdx import Classifier
 from simdx.abc.prior import Prior
 from simdx.bank import packaged_bank
-from simdx.decide import tune
-from simdx.decide.tune import cross_fitted
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods import Fitted, PanelData, Settings
-from simdx.methods.background import KINDS, BackgroundModel
+from simdx.methods import PanelData, Settings
 from simdx.methods.calibration import calibrated
-from simdx.methods.outside import Outside
+from simdx.methods.outside import KINDS, BackgroundModel, Outside
 from simdx.methods.panel_data import standing_against
 from simdx.methods.real_cases import with_real
 from simdx.methods.recipe import LabelPosterior
@@ -87,27 +84,6 @@ def test_subset_and_identity_follow(widened: Bank) -> None:
     assert part.background == BACKGROUND
     with pytest.raises(ValueError, match="3 values"):
         replace(widened, against=np.ones(3, dtype=bool))
-
-
-def test_cross_fitting_keeps_what_was_named(
-    toy_panel: Panel, widened: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thresholds are tuned on held-out simulations: their fits must weigh none of these the same way."""
-    named = builders.panel_data(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
-    fitted: list[Bank] = []
-
-    def watched(part: PanelData, settings: Settings) -> Fitted:
-        fitted.append(part.bank)
-        return fit_method(part, settings)
-
-    monkeypatch.setattr(tune, "fit_method", watched)
-    rows, answers = cross_fitted(named, Settings(method="centroid"))
-    assert sorted(rows.tolist()) == list(range(len(named.bank.texts)))
-    assert len(answers.posterior) == len(rows)
-    assert len(fitted) == tune.FOLDS
-    of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))
-    for bank in fitted:
-        assert bank.against.tolist() == [of_text[text] for text in bank.texts]
 
 
 @pytest.mark.slow

@@ -12,10 +12,9 @@ import pytest
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
 from simdx.methods import Fitted, PanelData, Settings, real_cases
-from simdx.methods.background import kinds_of
 from simdx.methods.calibration_record import TRANSFERRED_OUTSIDE, Calibration
 from simdx.methods.fitted import CrossFitted
-from simdx.methods.outside import Outside
+from simdx.methods.outside import Outside, kinds_of
 from simdx.methods.panel_data import fold_of
 from simdx.methods.real_cases import CLAIMED, LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
 from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe

@@ -1,17 +1,13 @@
 """The background as a mixture of kinds: how it is grouped, and that only the grouping is new."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from simdx.methods import PanelData, background
-from simdx.methods.background import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
-from simdx.methods.panel_data import Observations, TrainingRows
-from simdx.methods.real_cases import with_real
-from simdx.methods.scores import Comparison
-from simdx.types import Case, EmbeddedBank, Float
+from simdx.methods import PanelData, outside
+from simdx.methods.outside import KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
+from simdx.methods.panel_data import Observations
+from simdx.types import Float
 from tests import builders
 
 WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
@@ -40,7 +36,7 @@ def heaps(sizes: tuple[int, ...], seed: int = 0) -> tuple[Float, np.ndarray]:
 
 def test_a_large_background_is_grouped_by_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, heap = heaps((200, 200, 200, 200))
-    monkeypatch.setattr(background, "MOST_LINKED", 400)
+    monkeypatch.setattr(outside, "MOST_LINKED", 400)
     for order in (
         np.arange(800),
         np.arange(800).reshape(4, 200).T.ravel(),
@@ -60,7 +56,7 @@ def test_a_small_background_has_few_kinds(texts: int, kinds: int) -> None:
 
 @pytest.mark.parametrize("most", [2000, 8])
 def test_equal_rows_do_not_make_empty_kinds(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(background, "MOST_LINKED", most)
+    monkeypatch.setattr(outside, "MOST_LINKED", most)
     kind = kinds_of(np.ones((5 * LEAST_TEXTS, 4), dtype=np.float32) / 2, 5)
     assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
 
@@ -74,35 +70,6 @@ def test_the_kernel_does_not_notice_the_grouping(panel_data: PanelData) -> None:
         assert len(model.log_share) == kinds
         kernels.append(log_softmax(model.folded(scores(model, seen)[1]), axis=1))
     assert np.allclose(*kernels, atol=1e-5)
-
-
-def test_a_kind_is_a_label_in_both_comparisons(panel_data: PanelData) -> None:
-    """The same as a fit to which the kinds are given as labels: every row keeps its words and its weight."""
-    # Weather and music take turns, so that grouping has to move rows.
-    turns = tuple(text for pair in zip(WEATHER, MUSIC, strict=True) for text in pair)
-    bank = replace(panel_data.bank, background=turns)
-    case = Case("a violin shaped like an apple", "1", "apple")
-    mixed = with_real(PanelData.prepare(panel_data.panel, bank, panel_data.embedder), [case], weight=3)
-    model = BackgroundModel.fit(mixed, kinds=2)
-    texts = [*bank.texts, case.text, *WEATHER, *MUSIC]
-    label = [*bank.label_index, 0, *[3] * len(WEATHER), *[4] * len(MUSIC)]
-    vectors = mixed.observe(texts).vectors
-    weight = np.ones(len(texts))
-    weight[len(bank.texts)] = 3
-    told = Comparison.fit(
-        mixed.lexicon,
-        TrainingRows(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
-        bandwidth=BACKGROUND_BANDWIDTH, self_consistent=False,
-    )  # fmt: skip
-    seen = mixed.observe((*CASES, case.text, WEATHER[0], MUSIC[0]))
-    observed = told.observe(seen)
-    order = [0, 1, 2, 3, 4]
-    if scores(model, seen)[0][-1].argmax() == 3:  # the last text is music: its kind may come first
-        order = [0, 1, 2, 4, 3]
-    for found, expected in zip(
-        scores(model, seen), (told.summary(observed), told.kernel(told.near(observed))), strict=True
-    ):
-        assert np.allclose(found, expected[:, order], atol=1e-3)
 
 
 def test_only_possible_labels_oppose(panel_data: PanelData) -> None:

@@ -128,20 +128,6 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "stated"),
-    [
-        ("Do you have a cough? Yes.", "cough."),
-        ("Have you had a fever? No. Do you have a cough? Yes.", "cough."),
-        ("How intense is the pain? 7. Is it new? Yes.", "intense is the pain 7. new."),
-        ("Does it radiate? nowhere. Do you smoke? yes", "smoke."),
-        ("Do you have a cough? Yes.\nAny fever? No.", "cough."),
-    ],
-)
-def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
-    assert " ".join(as_read(text)[0].split()) == stated
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "A soft swelling of the lip. What is it? The patient does not know.",

@@ -5,7 +5,7 @@ import pytest
 
 from simdx import Classifier
 from simdx.errors import BadInput
-from simdx.methods.reading_choice import choose_reading
+from simdx.methods.logistic import choose_reading
 from simdx.reading import CUT, DENIED, FOUND, HEAVY, LIGHT, PLAIN, as_read, masked, not_counted
 from simdx.types import Bank
 

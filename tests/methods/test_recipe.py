@@ -51,8 +51,9 @@ def test_an_answer_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -
         for column in ("posterior", "out_of_class", "effective_simulations", "typicality"):
             found, expected = getattr(other, column), getattr(whole, column)
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=column)
-    score = oral.alarms(seen, whole).score
-    one = [oral.alarms(o, oral.infer_batch_observed(o)).score[0] for o in (oral.observe([t]) for t in texts)]
+    score = oral.desk.alarms(seen, whole)[0].score
+    each = (oral.observe([text]) for text in texts)
+    one = [oral.desk.alarms(o, oral.infer_batch_observed(o))[0].score[0] for o in each]
     np.testing.assert_allclose(one, score, rtol=0, atol=1e-8)
 
 

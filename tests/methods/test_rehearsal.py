@@ -11,31 +11,28 @@ from scipy.special import expit
 from simdx import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.methods.background import (
-    INSIDE_SHARE,
-    MOST_FOUND,
-    STEP,
-    condition_log_odds,
-    feature_score,
-    scale_of,
-    threshold_at,
-)
 from simdx.methods.calibration import (
     address_for,
     calibrated,
     can_rehearse,
-    confusions,
     folds_of,
     in_haste,
     rehearse,
 )
 from simdx.methods.calibration_record import (
     FILE,
+    INSIDE_SHARE,
+    MOST_FOUND,
+    STEP,
     UNOPPOSED_SHARPNESS,
     Calibration,
+    condition_log_odds,
+    feature_score,
     keep,
     look_up,
     read_file,
+    scale_of,
+    threshold_at,
 )
 from simdx.types import Bank, Label, Panel
 
@@ -141,13 +138,6 @@ def test_haste_is_the_same_each_time_and_loses_words() -> None:
     assert 0 < len(hasty.split()) < len(text.split())
     assert hasty == hasty.lower()
     assert in_haste("Ab") == "ab"
-
-
-def test_confusions_count_both_ways() -> None:
-    truth, given = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 2])
-    assert [(c.first, c.second, c.share) for c in confusions(given, truth, ("a", "b", "c"))] == [
-        ("a", "b", 0.25)
-    ]
 
 
 # --------------------------------------------------------------------------- kept by content

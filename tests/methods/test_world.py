@@ -9,8 +9,7 @@ import pytest
 
 from simdx import Classifier, library
 from simdx.methods import PanelData
-from simdx.methods.background import SLOPE
-from simdx.methods.calibration_record import OutsideScale
+from simdx.methods.calibration_record import SLOPE, OutsideScale
 from simdx.methods.world import World, world_log_odds
 from simdx.panels import PACKAGED
 from simdx.types import Bank, Panel

@@ -40,7 +40,9 @@ class Typicality:
     @classmethod
     def known(cls, bank_vectors: Float, reference: Float, neighbours: int = 5) -> Typicality:
         """What `fit` made of the same bank before, from its reference."""
-        return cls(_distinct(bank_vectors), reference, min(neighbours, len(reference) - 1))
+        all_distinct = len(reference) == len(bank_vectors)  # finding that out takes longer than an answer
+        vectors = bank_vectors.astype(np.float64) if all_distinct else _distinct(bank_vectors)
+        return cls(vectors, reference, min(neighbours, len(reference) - 1))
 
     def distance(self, observations: Float) -> Float:
         """Mean distance of each observation to its nearest simulations, (N,)."""

@@ -191,7 +191,7 @@ class TunedThresholds:
         """What a compiled panel holds for the desk: the views' words, and the policy where none is beside."""
         out: dict[str, Float] = {}
         for bank in self._view_banks[0]:
-            out |= named(_words_name(bank), word_basis(bank.texts, self._data.reading).lexicon.arrays())
+            out |= named(**{_words_name(bank): word_basis(bank.texts, self._data.reading).lexicon})
         maintained = self._files.policy
         if maintained is None or not maintained.fits(self.fingerprint):
             said = json.dumps(policy_data(self.policy)).encode("utf-8")

@@ -80,24 +80,30 @@ class Likeness:
         """(N, groups) of texts; without directions, of their words alone."""
         known = [[self.place[word] for word in words if word in self.place] for words in said]
         added = self._added_one_by_one(known) if len(said) <= FEW else self._added_at_once(known)
-        return added if directions is None else DIRECTION * (directions @ self.means.T) + added
+        if directions is not None:
+            added += (DIRECTION * directions) @ self.means.T
+        return added
 
     def _added_one_by_one(self, known: Sequence[Sequence[int]]) -> Float:
         added = np.zeros((len(known), len(self.means)))
-        for i, row in enumerate(known):
-            for word in row:
-                own = slice(self.ends[word], self.ends[word + 1])
-                added[i, self.group[own]] += self.value[own]
+        for row, words in zip(added, known, strict=True):
+            if words:
+                every = np.concatenate([np.arange(*self.ends[word : word + 2]) for word in words])
+                row += np.bincount(self.group[every], self.value[every], len(row))
         return added
 
     def _added_at_once(self, known: Sequence[Sequence[int]]) -> Float:
         from scipy.sparse import csr_array  # slow to import
 
         ends = np.cumsum([0, *map(len, known)])
-        words = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=ends[-1])
-        once = csr_array((np.ones(len(words)), words, ends), shape=(len(known), len(self.place)))
-        adds = csr_array((self.value, self.group, self.ends), shape=(len(self.place), len(self.means)))
-        return np.asarray((once @ adds).toarray())
+        words, place = np.unique(
+            np.fromiter(chain.from_iterable(known), np.int64, ends[-1]), return_inverse=True
+        )
+        every = csr_array((self.value, self.group, self.ends), shape=(len(self.place), len(self.means)))
+        # Of the words that occur, as dense rows: most groups have some word of a text.
+        adds = every[words].toarray()
+        once = csr_array((np.ones(len(place)), place, ends), shape=(len(known), len(words)))
+        return np.asarray(once @ adds)
 
 
 def unit(vectors: Float) -> Float:

@@ -32,8 +32,10 @@ class Match:
 @cache
 def plain(name: str) -> str:
     """A name as it is compared: no case, accents, brackets, punctuation, articles or spelling variants."""
-    bare = unicodedata.normalize("NFKD", name.casefold())
-    bare = "".join(c for c in bare if not unicodedata.combining(c))
+    bare = name.casefold()
+    if not bare.isascii():  # nearly all are, and a cold start compares thousands
+        bare = unicodedata.normalize("NFKD", bare)
+        bare = "".join(c for c in bare if not unicodedata.combining(c))
     bare = re.sub(r"['’]s\b", "", re.sub(r"\([^)]*\)", " ", bare))
     for long, short in _SPELLINGS:
         bare = bare.replace(long, short)
@@ -106,13 +108,10 @@ def _meanings() -> tuple[tuple[Condition, ...], Float]:
     return tuple(c for c, _ in pairs), unit(vectors)
 
 
-SHARPNESS = 1.0  # of the log-likelihoods, in `nearest`
-
-
 def nearest(text: str, most: int = 3, *, without: frozenset[str] = frozenset()) -> list[Match]:
     """Medical conditions that a text is most like, with their shares of the likeness to all of them."""
     every = conditions()
-    score = SHARPNESS * library_likeness()[0].scores(directions(embedded([text])), words([text]))[0]
+    score = library_likeness()[0].scores(directions(embedded([text])), words([text]))[0]
     score[[not c.medical or c.name in without for c in every]] = -np.inf
     share = np.exp(score - score.max())
     share /= share.sum()

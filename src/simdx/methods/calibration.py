@@ -28,11 +28,10 @@ from simdx.abc.logs import expit
 from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
-from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
-from simdx.methods.calibration_record import Calibration, Confused
+from simdx.methods.calibration_record import Calibration, Confused, condition_log_odds, scale_of
 from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
-from simdx.methods.outside import Novelty
+from simdx.methods.outside import BackgroundModel, Novelty, kinds_of
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
 from simdx.methods.world import World, most_excess, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of
@@ -82,10 +81,7 @@ class HeldOutScores:
 
 
 def held_out(
-    labels: Pool,
-    background: BackgroundModel | None,
-    cases: Observations,
-    label_index: Int | None = None,
+    labels: Pool, background: BackgroundModel | None, cases: Observations, label_index: Int | None = None
 ) -> HeldOutScores:
     """What a fit says of texts; without `label_index` they are of no label."""
     truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
@@ -214,27 +210,29 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     if found.auroc is not None or asked is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.
-    from simdx.metrics.scores import ood_auroc
-
     seen, compared = asked
     known = found.rehearsed_sharpness
-    if known is not None and data.bank.name.endswith(
-        OF_LIBRARY
-    ):  # of another bank the library knows too little
+    if known is not None and data.bank.name.endswith(OF_LIBRARY):  # of others the library knows too little
         found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
-    truth = np.zeros(len(seen.texts), dtype=np.int64)
-    told = Pool.fit(data).log_likelihoods(seen)
-    others = HeldOutScores(
-        told.first, truth, None, world.features(compared), texts=seen.texts, second=told.second
-    )
+    others = replace(held_out(Pool.fit(data), None, seen), world=world.features(compared), texts=seen.texts)
     inside = np.concatenate([part.world.features(part.compared) for part in held_out_of(world)])
-    none, among = others.outside(found), expit(condition_log_odds(inside, scale))
-    assert none is not None
+    return _told_apart(found, expit(condition_log_odds(inside, scale)), others)
+
+
+def _told_apart(found: Calibration, among: Float | None, others: HeldOutScores | None) -> Calibration:
+    """With how well texts of the labels, by their probabilities of none of these, and others are told apart,
+    and the probability that all but a few of the others stay below."""
+    from simdx.metrics.scores import ood_auroc
+
+    none = None if others is None else others.outside(found)
+    if among is None or others is None or none is None:
+        return found
+    wrong = others.posterior(found)[:, : others.likelihood.shape[1]].max(axis=1)
     return replace(
         found,
         auroc=ood_auroc(among, none).value,
         found_outside=float(none.mean()),
-        accept_from=_accept_from(others, found),
+        accept_from=round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6),
     )
 
 
@@ -242,12 +240,6 @@ def _drawn(rehearsed: float, *, pooled: bool) -> float:
     """The sharpness that a bank's own is drawn to."""
     level = record.POOLED_SHARPNESS if pooled else record.SHARPNESS
     return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(level)))
-
-
-def _accept_from(others: HeldOutScores, found: Calibration) -> float:
-    """The probability that all but a few of the texts of no label stay below."""
-    wrong = others.posterior(found)[:, : others.likelihood.shape[1]].max(axis=1)
-    return round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6)
 
 
 def calibrate(
@@ -258,7 +250,6 @@ def calibrate(
 ) -> Calibration:
     """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them."""
     from simdx.metrics.calibration import ece
-    from simdx.metrics.scores import ood_auroc
 
     own = inside[0]
     outside = None
@@ -280,14 +271,7 @@ def calibrate(
         "rehearsed", sharpness, record.SPREAD, weight, round(rehearsed, 4), outside=outside,
         n=len(own.label_index), writers=len(inside),
     )  # fmt: skip
-    none, among = None if beyond is None else beyond.outside(found), own.outside(found)
-    if beyond is not None and none is not None and among is not None:
-        found = replace(
-            found,
-            auroc=ood_auroc(among, none).value,
-            found_outside=float(none.mean()),
-            accept_from=_accept_from(beyond, found),
-        )
+    found = _told_apart(found, own.outside(found), beyond)
     posterior = own.posterior(found)
     given = posterior.argmax(axis=1)
     return replace(

@@ -14,7 +14,7 @@ one.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -24,9 +24,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from simdx.abc.logs import expit, logit
 from simdx.disk import make_folder, seal_holds, sealed, write_atomically
 from simdx.models.verify import home
-from simdx.types import Bank, content_hash
+from simdx.types import Bank, Float, content_hash
 
 # To which the sharpness of a bank is drawn, of the recipe alone and of the pool; how far the logarithm of
 # what comes out may be off; and the weight of the second expert: chosen over the panels of results/experts.
@@ -45,6 +46,17 @@ LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
 # have .37; banks by larger models at most .13, the packaged ones at most .01.
 MOST_REPEATED = 0.25
 WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
+
+# Where the threshold lies is found as if it were nearly a step. Where it should lie for real text is not
+# known to better than a third of a standard deviation of the features, so that log odds rise more slowly.
+STEP = 8.0
+SLOPE = 3.0
+# Mean probability of none of these that held-out simulated texts of the labels get: about what an open list
+# costs in accuracy. Set with the labelled cases of the packaged panels in view.
+INSIDE_SHARE = 0.015
+NONE_PRIOR = 0.05  # the prior mass of another condition that `--none-prior` is compared with
+MOST_FOUND = 0.8  # mean none of these of the held-out background that no threshold is set to exceed
+ENOUGH_OTHERS = 30  # texts of it that can say so
 
 Basis = Literal["transferred", "rehearsed", "measured"]
 FILE = "calibration.json"  # beside a panel file
@@ -82,11 +94,52 @@ def repeated(bank: Bank) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OutsideScale:
-    """What turns the features of another condition into log odds (`outside.condition_log_odds`)."""
+    """What turns the features of another condition into log odds (`condition_log_odds`)."""
 
     centre: tuple[float, ...]  # (features,) the median of held-out simulated texts of the labels
     spread: tuple[float, ...]  # (features,) their standard deviation
     threshold: float
+
+
+def condition_log_odds(features: Float, scale: OutsideScale, prior: float | None = None) -> Float:
+    """(N,) of another condition, from (N, features); `prior` is its mass, where the user states one."""
+    moved = 0.0 if prior is None else logit(prior) - logit(NONE_PRIOR)
+    return SLOPE * (feature_score(features, scale) - scale.threshold) + moved
+
+
+def feature_score(features: Float, scale: OutsideScale) -> Float:
+    """(N,) the mean of the features, each in units of the panel's own texts."""
+    return ((features - np.array(scale.centre)) / np.array(scale.spread)).mean(axis=1)
+
+
+def scale_of(
+    features: Float, others: Float | None = None, share: float = INSIDE_SHARE, found: float = MOST_FOUND
+) -> OutsideScale:
+    """Features in units of held-out texts of the labels, and the threshold they mostly stay below.
+
+    Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
+    like one another, and real ones will lie between: the threshold moves up until it finds the share
+    `found` of the others, half of the way to them at most.
+    """
+    centre, spread = np.median(features, axis=0), np.maximum(features.std(axis=0), 1e-6)
+    units, wide = (tuple(round(float(v), 6) for v in values) for values in (centre, spread))
+    scale = OutsideScale(units, wide, threshold=0.0)
+    threshold = threshold_at(feature_score(features, scale), share)
+    if others is not None and len(others) >= ENOUGH_OTHERS:
+        score = feature_score(others, scale)
+        half_way = (threshold + float(np.median(score))) / 2
+        threshold = max(threshold, min(half_way, threshold_at(score, found)))
+    return replace(scale, threshold=round(threshold, 6))
+
+
+def threshold_at(score: Float, share: float) -> float:
+    """Where a soft threshold gives these scores this mean probability."""
+    low, high = float(score.min()) - 5, float(score.max()) + 5
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = expit(STEP * (score - middle)).mean() > share
+        low, high = (middle, high) if above else (low, middle)
+    return (low + high) / 2
 
 
 # Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
@@ -135,17 +188,6 @@ class Calibration:
         pool = f"{self.sharpness} {self.spread} {self.weight}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
-    def unshown(self) -> tuple[str, ...]:
-        """What nobody has looked at, so that nothing is accepted before labelled cases have."""
-        said = []
-        if self.basis == "transferred":
-            said.append("the calibration comes from other panels and was never checked on this one")
-        if self.outside is None and self.world is None:
-            said.append("the bank has no background, so none of these cannot be estimated")
-        if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
-            said.append("only the library represents none of these, and no labelled case has checked it")
-        return tuple(said)
-
     def refuted(self) -> tuple[str, ...]:
         """What was looked at and speaks against accepting any answer."""
         said = []
@@ -161,8 +203,16 @@ class Calibration:
         return tuple(said)
 
     def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted."""
-        return (*self.unshown(), *self.refuted())
+        """Why no answer under this calibration may simply be accepted: what nobody has looked at, so that
+        nothing is accepted before labelled cases have, and what was looked at and speaks against it."""
+        said = []
+        if self.basis == "transferred":
+            said.append("the calibration comes from other panels and was never checked on this one")
+        if self.outside is None and self.world is None:
+            said.append("the bank has no background, so none of these cannot be estimated")
+        if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
+            said.append("only the library represents none of these, and no labelled case has checked it")
+        return (*said, *self.refuted())
 
     def failures_over(self, bank: Bank) -> tuple[str, ...]:
         """The same, with what is wrong with the bank itself."""

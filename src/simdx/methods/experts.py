@@ -107,6 +107,12 @@ class Pool:
     @classmethod
     def fit(cls, data: PanelData, bandwidth: float | None = None) -> Pool:
         """Every simulation, and real cases beside them where there are some."""
+        kept = data.kept("labels") if bandwidth is None else {}
+        if kept:
+            return cls(
+                Comparison.from_arrays(kept, data, BANDWIDTH),
+                SecondExpert.from_arrays(part(kept, "second"), data.embedded.blocks),
+            )
         rows = gather(data, np.arange(len(data.bank.texts)), background=False)
         first = Comparison.fit(
             data.lexicon, first_block(rows), bandwidth=bandwidth or BANDWIDTH, self_consistent=True
@@ -118,13 +124,7 @@ class Pool:
         return LogLikelihoods(own, None if self.second is None else self.second.log_likelihood(observations))
 
     def arrays(self) -> dict[str, Float]:
-        second = {} if self.second is None else named("second", self.second.arrays())
-        return {**self.first.arrays(), **second}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, data: PanelData) -> Pool:
-        first = Comparison.from_arrays(arrays, data, BANDWIDTH)
-        return cls(first, SecondExpert.from_arrays(part(arrays, "second"), data.embedded.blocks))
+        return {**self.first.arrays(), **named(second=self.second)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,9 +146,8 @@ class LogLikelihoods:
         shift = np.array(calibration.shift) if calibration.shift else 0.0
         if not calibration.spread:
             return log_softmax(calibration.sharpness * score + shift, axis=1)
-        sharpness = calibration.sharpness * np.exp(calibration.spread * NODES)
-        each = [log_softmax(s * score + shift, axis=1) + m for s, m in zip(sharpness, LOG_MASS, strict=True)]
-        return logsumexp(np.stack(each), axis=0)
+        sharpness = calibration.sharpness * np.exp(calibration.spread * NODES[:, None, None])
+        return logsumexp(log_softmax(sharpness * score + shift) + LOG_MASS[:, None, None], axis=0)
 
 
 def joined(found: Sequence[LogLikelihoods]) -> LogLikelihoods:

@@ -22,7 +22,7 @@ import numpy as np
 
 from simdx.abc.space import Apart
 from simdx.methods.speed import OneSlotCache, Sparse, Turned, WordPieces, WordProducts, many
-from simdx.reading import PLAIN, as_read, masked
+from simdx.reading import PLAIN, as_read, masked, words
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
@@ -30,31 +30,11 @@ LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 AT_ONCE = 1000  # texts whose pieces are counted together
 SHORTEST_ROW = 1e-12  # a text of no known piece has none
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
-MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
 
 # --------------------------------------------------------------------------- words
 
 
 _last_words: dict[str, OneSlotCache] = {}  # several lexicons are asked about one batch
-
-
-class _Letters(dict[int, str]):
-    """A character by its code: itself where it is a letter, else a space. ASCII text passes at C's speed."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        found = letter if letter.isalnum() and not letter.isdecimal() else " "
-        if len(self) < MOST_LETTERS:
-            self[code] = found
-        return found
-
-
-_LETTERS = _Letters()
-
-
-def words(text: str) -> list[str]:
-    """In small letters; what is no letter stands between them."""
-    return text.lower().translate(_LETTERS).split()
 
 
 def words_of(texts: Sequence[str], reading: str = PLAIN) -> tuple[list[str], Sparse]:
@@ -66,13 +46,12 @@ def words_of(texts: Sequence[str], reading: str = PLAIN) -> tuple[list[str], Spa
 def _words_of(texts: Sequence[str], reading: str) -> tuple[list[str], Sparse]:
     place: defaultdict[str, int] = defaultdict()
     place.default_factory = place.__len__
-    read = (words(said) + masked(words(denied)) for said, denied in (as_read(t, reading) for t in texts))
-    said = [np.array([place[word] for word in found], dtype=np.int64) for found in read]
-    found = np.concatenate([*said, np.zeros(0, dtype=np.int64)])
-    row = np.repeat(np.arange(len(said)), [*map(len, said)])
+    read = [words(said) + masked(words(denied)) for said, denied in (as_read(t, reading) for t in texts)]
+    found = np.fromiter(map(place.__getitem__, chain.from_iterable(read)), np.int64)
+    row = np.repeat(np.arange(len(read)), [*map(len, read)])
     entry, times = np.unique(row * len(place) + found, return_counts=True)
     row, column = np.divmod(entry, max(1, len(place)))
-    ends = np.searchsorted(row, np.arange(len(said) + 1))
+    ends = np.searchsorted(row, np.arange(len(read) + 1))
     return list(place), Sparse(ends, column, times.astype(float), len(place))
 
 
@@ -164,54 +143,30 @@ class Lexicon:
 
         A row's value is (1 + log n) idf for a piece that a text has n times. Were it n idf, products would be
         sums over the text's words. So those are added up, and pieces that it repeats are multiplied for the
-        difference. Where a word is a piece, each counts 1 + log n times.
+        difference.
         """
-        by_word = self._pieces is whole_words
-        if not by_word and not many(len(texts)):
+        dot = self._of_own.sums(*words_of(texts, self.reading)) if many(len(texts)) else None
+        if dot is None:
             return None
-        distinct, said = words_of(texts, self.reading)
-        if by_word:
-            said = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
-        found = self._of_own.sums(distinct, said)
-        if found is None:
-            return None
-        if by_word:
-            dot, idf = found[0][:, :-1], found[1]
-            length = np.sqrt(said.sums((said.value * idf[said.column]) ** 2))
-        else:
-            dot, counts = found[0], self.counts(texts)
-            repeated, weight = counts.value > 1, self.idf[counts.column]
-            again = counts.only(repeated)
-            weight[repeated] *= 1 + np.log(again.value)
-            length = np.sqrt(counts.sums(weight**2))
-            again.value = weight[repeated] - again.value * self.idf[again.column]
-            dot += self.products(again)
+        counts = self.counts(texts)
+        repeated, weight = counts.value > 1, self.idf[counts.column]
+        again = counts.only(repeated)
+        weight[repeated] *= 1 + np.log(again.value)
+        length = np.sqrt(counts.sums(weight**2))
+        again.value = weight[repeated] - again.value * self.idf[again.column]
+        dot += self.products(again)
         dot /= np.maximum(length, SHORTEST_ROW)[:, None]
         return dot, length > SHORTEST_ROW
 
     @cached_property
     def _of_own(self) -> WordProducts:
-        own: Sparse = self.taken
-
-        def of_grams(new: list[str]) -> Float:
+        def made(new: list[str]) -> Float:
             rows = self._apart.of(new).csr
             rows.sum_duplicates()
             value = rows.data * self.idf[rows.indices]
             return self.products(Sparse(rows.indptr, rows.indices, value, self.size))
 
-        def of_words(new: list[str]) -> Float:
-            """Its idf stands last."""
-            out = np.zeros((len(new), len(own) + 1))
-            known = [(i, self._column[word]) for i, word in enumerate(new) if word in self._column]
-            places, columns = np.array(known, dtype=np.int64).reshape(-1, 2).T
-            met = own.turned.at(columns)
-            out[places[met.row], met.column] = met.value * self.idf[columns][met.row]
-            out[places, -1] = self.idf[columns]
-            return out
-
-        if self._pieces is whole_words:
-            return WordProducts(len(own) + 1, of_words)
-        return WordProducts(len(own), of_grams)
+        return WordProducts(len(self.taken), made)
 
     def products(self, rows: Sparse) -> Float:
         """(N, own) the same from rows."""
@@ -319,11 +274,11 @@ class LexicalBasis:
         return self._cosines(self._turned.under(rows), on_means, length, np.diff(rows.ends) > 0, writer)
 
     def _cosines(self, dot: Float, on_means: Float, length: Float, known: Mask, writer: Int) -> Float:
-        dot -= on_means[:, self.writer]
-        dot -= self._of_means[writer]
-        dot /= self._length
-        dot /= length[:, None]
-        dot[~known] = 0.0
+        one = len(self.means) == 1  # as a rule: then no matrix of the batch's size is needed for them
+        dot -= on_means if one else on_means[:, self.writer]
+        dot -= self._of_means if one else self._of_means[writer]
+        dot *= 1 / self._length
+        dot *= np.where(known, 1 / length, 0.0)[:, None]
         return dot
 
     def _centred(self, rows: Sparse, writer: Int) -> tuple[Float, Float]:

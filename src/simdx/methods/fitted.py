@@ -146,25 +146,41 @@ class AnswerTable:
             columns |= {name: [getattr(d, name) for d in self.decisions] for name in ("action", "reason")}
         return pandas.DataFrame(columns)
 
-    def at(self, rows: Int) -> AnswerTable:
-        """Some of the answers; what a sampler did step by step is left out."""
+    def combined(self, how: Callable[..., Float], *others: AnswerTable) -> AnswerTable:
+        """Of each column what `how` makes of it and the others'. What a sampler did is left out."""
+        tables = (self, *others)
+
+        def column(name: str) -> Any:
+            parts = [getattr(table, name) for table in tables]
+            return None if any(part is None for part in parts) else how(*parts)
 
         def second_order() -> SecondOrder | None:
-            whole = self.second_order
-            return None if whole is None else whole.combined(lambda column: column[rows])
+            first, *rest = (table.second_order for table in tables)
+            known = [part for part in rest if part is not None]
+            return None if first is None or len(known) < len(rest) else first.combined(how, *known)
 
+        heard = [table.voices for table in tables if table.voices is not None]
+        voices = None
+        if len(heard) == len(tables):
+            voices = {name: how(*(part[name] for part in heard)) for name in heard[0]}
         return replace(
             self,
-            among_labels=self.among_labels[rows],
-            out_of_class=None if self.out_of_class is None else self.out_of_class[rows],
-            effective_simulations=self.effective_simulations[rows],
-            tolerance=self.tolerance[rows],
+            among_labels=column("among_labels"),
+            out_of_class=column("out_of_class"),
+            effective_simulations=column("effective_simulations"),
+            tolerance=column("tolerance"),
             trace=None,
-            make_typicality=lambda: self.typicality[rows],
+            usage=None,
+            make_typicality=lambda: column("typicality"),
             make_second_order=second_order,
-            voices=None if self.voices is None else {name: p[rows] for name, p in self.voices.items()},
-            decisions=None if self.decisions is None else tuple(self.decisions[int(i)] for i in rows),
+            voices=voices,
+            decisions=None,
         )
+
+    def at(self, rows: Int) -> AnswerTable:
+        """Some of the answers."""
+        decisions = None if self.decisions is None else tuple(self.decisions[int(i)] for i in rows)
+        return replace(self.combined(lambda column: column[rows]), usage=self.usage, decisions=decisions)
 
 
 def with_none(among: Float, outside: Float | None) -> Float:
@@ -176,30 +192,7 @@ def with_none(among: Float, outside: Float | None) -> Float:
 
 def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
     """Several batches under one prior as one."""
-
-    def second_order() -> SecondOrder | None:
-        parts = [part for table in tables if (part := table.second_order) is not None]
-        if len(parts) < len(tables):
-            return None
-        return parts[0].combined(lambda *columns: np.concatenate(columns), *parts[1:])
-
-    known = [table.out_of_class for table in tables if table.out_of_class is not None]
-    heard = [table.voices for table in tables if table.voices is not None]
-    voices = None
-    if len(heard) == len(tables):
-        voices = {name: np.concatenate([part[name] for part in heard]) for name in heard[0]}
-    return AnswerTable(
-        among_labels=np.concatenate([table.among_labels for table in tables]),
-        out_of_class=np.concatenate(known) if len(known) == len(tables) else None,
-        prior=tables[0].prior,
-        effective_simulations=np.concatenate([table.effective_simulations for table in tables]),
-        tolerance=np.concatenate([table.tolerance for table in tables]),
-        trace=None,
-        usage=None,
-        make_typicality=lambda: np.concatenate([table.typicality for table in tables]),
-        make_second_order=second_order,
-        voices=voices,
-    )
+    return tables[0].combined(lambda *columns: np.concatenate(columns), *tables[1:])
 
 
 class Simplex(Protocol):
@@ -217,6 +210,7 @@ class Fitted(ABC):
     proportional: bool = False  # the posterior among the labels is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
+    world: World | None = None  # the library beside the panel, where none of these is weighed against it
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
@@ -230,11 +224,6 @@ class Fitted(ABC):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         """(N,) probability of none of these."""
-        return None
-
-    @property
-    def world(self) -> World | None:
-        """The library beside the panel, where none of these is weighed against it."""
         return None
 
     def second_order(
@@ -323,7 +312,7 @@ class CrossFitted(Fitted):
         assert data.real is not None
         assert data.real.centre is not None
         self._real, self._fit, self.whole = data.real, fit, fit(data)
-        for name in ("kernel", "proportional", "none_of_these", "calibration", "simplex"):
+        for name in ("kernel", "proportional", "none_of_these", "calibration", "simplex", "world"):
             setattr(self, name, getattr(self.whole, name))
         self._held = data.real.centre.texts
         self._without: dict[int, Fitted] = {}
@@ -343,10 +332,6 @@ class CrossFitted(Fitted):
         if not self.none_of_these:
             return None
         return self._in_order(observations, lambda fitted, cases: fitted.out_of_class(cases, prior))
-
-    @property
-    def world(self) -> World | None:
-        return self.whole.world
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior

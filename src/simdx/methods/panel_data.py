@@ -18,7 +18,7 @@ from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
 from simdx.methods.features import LARGEST_BASIS, Lexicon
-from simdx.methods.reading_choice import choose_reading
+from simdx.methods.logistic import choose_reading
 from simdx.methods.speed import Arrays, address_of, look_up, named, part
 from simdx.reading import PLAIN, WAYS, as_read
 from simdx.types import (
@@ -138,7 +138,7 @@ class PanelData:
     ) -> PanelData:
         """Read and embed a bank and its background, or take their vectors from the cache.
 
-        Without a `reading` the bank's own texts choose it (`reading_choice`).
+        Without a `reading` the bank's own texts choose it (`choose_reading`).
         """
         way = reading or choose_reading(bank)
         vectors = embed_read(embedder, bank.texts, way)
@@ -172,7 +172,11 @@ class PanelData:
         """What a compiled panel holds of it."""
         others = {} if self.embedded.background is None else {"background": self.embedded.background}
         way = {"reading": np.array([WAYS.index(self.reading)])}
-        return {"vectors": self.embedded.vectors, **others, **way, **named("lexicon", self.lexicon.arrays())}
+        return {"vectors": self.embedded.vectors, **others, **way, **named(lexicon=self.lexicon)}
+
+    def kept(self, prefix: str) -> dict[str, Float]:
+        """A part of the fit from the compiled panel; nothing beside real cases, which change the fit."""
+        return {} if self.compiled is None or self.real is not None else part(self.compiled, prefix)
 
     @cached_property
     def lexicon(self) -> Lexicon:

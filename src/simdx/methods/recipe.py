@@ -41,8 +41,7 @@ from simdx.methods.fitted import (
 from simdx.methods.outside import Outside
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.smc import SimplexPosterior
-from simdx.methods.speed import keep, named, part
-from simdx.methods.world import World
+from simdx.methods.speed import keep, named
 from simdx.types import Float, Posterior, SecondOrder
 
 NOT_FITTED = ("policy.", "words.")  # arrays of a compiled panel that the decision layer put there
@@ -53,10 +52,7 @@ class LabelPosterior:
 
     def __init__(self, data: PanelData, bandwidth: float | None = None) -> None:
         self.calibration = data.calibration or Calibration()
-        if data.compiled is None or data.real is not None or bandwidth is not None:
-            self.pool = Pool.fit(data, bandwidth)
-        else:
-            self.pool = Pool.from_arrays(part(data.compiled, "labels"), data)
+        self.pool = Pool.fit(data, bandwidth)
         self.comparison = self.pool.first
         # Label-sorted rows that are simulations: what may be shown as evidence.
         self.simulated = np.flatnonzero(self.comparison.space.rows < len(data.bank.texts))
@@ -102,6 +98,7 @@ class Recipe(Fitted):
         self.labels = LabelPosterior(data, settings.bandwidth)
         self.outside = Outside.fit(data)
         self.none_of_these = self.outside is not None
+        self.world = None if self.outside is None else self.outside.world
         self.simplex: SimplexPosterior = SimplexPosterior(
             data, replace(settings, kernel=None, tolerance=None)
         )
@@ -121,9 +118,9 @@ class Recipe(Fitted):
             return None
         if self.data.compiled is not None:
             return {n: a for n, a in self.data.compiled.items() if not n.startswith(NOT_FITTED)}
-        labels = named("labels", self.labels.pool.arrays())
         outside = {} if self.outside is None else self.outside.arrays()
-        return {**self.data.arrays(), **labels, **outside, "typicality": self.typicality.reference}
+        fitted = {**named(labels=self.labels.pool), **outside, "typicality": self.typicality.reference}
+        return self.data.arrays() | fitted
 
     @cached_property
     def identity(self) -> str | None:
@@ -145,10 +142,6 @@ class Recipe(Fitted):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         return None if self.outside is None else self.outside(observations, prior)
-
-    @property
-    def world(self) -> World | None:
-        return None if self.outside is None else self.outside.world
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior

@@ -40,7 +40,7 @@ class Near(NamedTuple):
     """How near cases are to each label's rows, under the kernel; up to a constant per case."""
 
     log_density: Float  # (N, K) logarithm of the mean kernel over a label's rows
-    log_square: Float  # (N, K) and of the sum of squares of its terms
+    terms: Float  # (N, n) of the kernel, each case's largest at 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,15 +148,13 @@ class Comparison:
         assert self.through is None  # what has no rows of its own in the lexicon is not compiled
         assert self.lexical.places is not None
         assert self.space.mean is not None
-        joint = {} if self.joint is None else named("joint", self.joint.arrays())
         return {
             "rows": self.space.rows.astype(np.int32),
             "places": self.lexical.places.astype(np.int32),
             "labels": self.label_index.astype(np.int32),
             "mean": self.space.mean,
             "bias": self.bias,
-            **named("summary", self.regressed.arrays()),
-            **joint,
+            **named(summary=self.regressed, joint=self.joint),
         }
 
     @classmethod
@@ -189,10 +187,9 @@ class Comparison:
 
     def cosine(self, seen: Seen) -> Float:
         """(N, n) joint cosines to every row: the weighted mean of the lexical and the embedded one."""
-        words = seen.lexical if self.through is None else seen.lexical @ self.through
-        found = seen.embedded @ self.embedded.T
-        found *= 1 - LEXICAL_SHARE
-        found += LEXICAL_SHARE * words
+        found = ((1 - LEXICAL_SHARE) / LEXICAL_SHARE * seen.embedded) @ self.embedded.T
+        found += seen.lexical if self.through is None else seen.lexical @ self.through
+        found *= LEXICAL_SHARE
         return found
 
     def summary(self, seen: Seen) -> Float:
@@ -202,18 +199,13 @@ class Comparison:
     def near(self, seen: Seen) -> Near:
         """The kernel, summed over the rows of each label."""
         cosine = self.cosine(seen)
-        starts, counts, mass = self._labels
-        top = np.maximum.reduceat(cosine, starts, axis=1)
-        cosine -= np.repeat(top, counts, axis=1)
-        cosine /= self.bandwidth
-        kernel = np.exp(cosine, out=cosine)
+        starts, mass = self._labels
+        cosine -= cosine.max(axis=1, keepdims=True)
+        cosine *= 1 / self.bandwidth
+        terms = np.exp(cosine, out=cosine)
         if self.weight is not None:
-            kernel *= self.weight
-        scaled = top / self.bandwidth - np.log(mass)
-        with np.errstate(divide="ignore"):
-            density = np.log(np.add.reduceat(kernel, starts, axis=1)) + scaled
-            square = np.log(np.add.reduceat(kernel**2, starts, axis=1)) + 2 * scaled
-        return Near(density, square)
+            terms *= self.weight
+        return Near(_log(np.add.reduceat(terms, starts, axis=1)) - np.log(mass), terms)
 
     def pooled(self, seen: Seen, near: Near) -> Float:
         """(N, K) regression and kernel added: log-likelihoods up to a constant per case."""
@@ -225,11 +217,11 @@ class Comparison:
         return self.pooled(seen, self.near(seen))
 
     @property
-    def _labels(self) -> tuple[Int, Int, Float]:
-        """First row, number of rows and their weight, of each label."""
+    def _labels(self) -> tuple[Int, Float]:
+        """First row and weight of all rows, of each label."""
         counts = np.bincount(self.label_index, minlength=self.n_labels)
         mass = counts if self.weight is None else np.bincount(self.label_index, weights=self.weight)
-        return np.cumsum(counts) - counts, counts, mass.astype(float)
+        return np.cumsum(counts) - counts, mass.astype(float)
 
     def kernel(self, near: Near) -> Float:
         """(N, K) log-probabilities of the soft kernel under a uniform prior."""
@@ -239,16 +231,23 @@ class Comparison:
         """(N,) how many simulations carry the kernel's answer under a prior."""
         with np.errstate(divide="ignore"):
             log_mass = np.log(prior) + self.bias
+        starts, mass = self._labels
+        log_square = _log(np.add.reduceat(near.terms**2, starts, axis=1)) - 2 * np.log(mass)
         total = logsumexp(near.log_density + log_mass, axis=1)
-        return np.exp(2 * total - logsumexp(near.log_square + 2 * log_mass, axis=1))
+        return np.exp(2 * total - logsumexp(log_square + 2 * log_mass, axis=1))
 
     def shares(self, cosine: Float, prior: Float) -> Float:
         """(N, n) the rows' shares of the kernel's answer under a prior."""
-        _, _, mass = self._labels
+        _, mass = self._labels
         with np.errstate(divide="ignore"):
             offset = (np.log(prior) + self.bias - np.log(mass))[self.label_index]
             offset = offset if self.weight is None else offset + np.log(self.weight)
         return np.exp(log_softmax(cosine / self.bandwidth + offset, axis=1))
+
+
+def _log(sums: Float) -> Float:
+    """Of sums of the kernel's terms; of a narrow kernel far from a case nothing may be left."""
+    return np.log(np.maximum(sums, 1e-300))
 
 
 def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:

@@ -77,34 +77,6 @@ class Multinomial(OnRawCosines):
         return nearby(self.raw, observations, simulation_weights(*self.rows, places, p, **self._how))
 
 
-class MultinomialParticles(OnRawCosines):
-    """The same by the sampler."""
-
-    speed = "slow"
-
-    def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        from simdx.abc.particles import multinomial_smc
-
-        stay = self.settings.stay
-        return Inferred(
-            *multinomial_smc(
-                *self.rows, self.placed(observations), prior, stay=STAY if stay is None else stay,
-                **_sampled(observations, self.settings),
-            )
-        )  # fmt: skip
-
-    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
-        return nearby(self.raw, observations)
-
-
-def _sampled(observations: Observations, s: Settings) -> dict[str, Any]:
-    """What both samplers are told."""
-    return {
-        "keys": observations.keys, "seed": s.seed, "particles": s.particles or PARTICLES,
-        "populations": s.populations, "tolerance": s.tolerance, "stop_acceptance": s.stop_acceptance,
-    }  # fmt: skip
-
-
 class SimplexPosterior:
     """D-SMC in closed form on one bank, asked again and again: draws are made once per prior and kept.
 
@@ -177,30 +149,41 @@ class Dirichlet(Fitted):
         return Inferred(self._posterior(observations, prior))
 
 
-class DirichletParticles(OnRawCosines):
-    """The same by the sampler."""
+class Particles(OnRawCosines):
+    """Either by its sampler."""
 
     speed = "slow"
 
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        if settings.kernel == "soft":
+            raise BadInput(
+                f"the {settings.engine} engine accepts or rejects: it has no soft kernel (use --engine exact)"
+            )
+        super().__init__(data, settings)
+
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        from simdx.abc.particles import dirichlet_smc
+        from simdx.abc.particles import dirichlet_smc, multinomial_smc
 
-        told = _sampled(observations, self.settings)
-        return Inferred(*dirichlet_smc(self.raw.class_means, self.placed(observations), prior, **told))
+        s, z = self.settings, self.placed(observations)
+        told: dict[str, Any] = {
+            "keys": observations.keys, "seed": s.seed, "particles": s.particles or PARTICLES,
+            "populations": s.populations, "tolerance": s.tolerance, "stop_acceptance": s.stop_acceptance,
+        }  # fmt: skip
+        if s.method == "d-smc":
+            return Inferred(*dirichlet_smc(self.raw.class_means, z, prior, **told))
+        return Inferred(*multinomial_smc(*self.rows, z, prior, stay=self.stay, **told))
+
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
+        return nearby(self.raw if self.settings.method == "m-smc" else self.space, observations)
+
+    @property
+    def stay(self) -> float:
+        return STAY if self.settings.stay is None else self.settings.stay
 
 
-def fit_multinomial(data: PanelData, settings: Settings) -> Fitted:
-    return (MultinomialParticles if by_particles(settings) else Multinomial)(data, settings)
-
-
-def fit_dirichlet(data: PanelData, settings: Settings) -> Fitted:
-    return (DirichletParticles if by_particles(settings) else Dirichlet)(data, settings)
-
-
-def by_particles(settings: Settings) -> bool:
-    if settings.engine == "particles" and settings.kernel == "soft":
-        raise BadInput("the particles engine accepts or rejects: it has no soft kernel (use --engine exact)")
-    return settings.engine == "particles"
+def fit_smc(data: PanelData, settings: Settings) -> Fitted:
+    exact = Multinomial if settings.method == "m-smc" else Dirichlet
+    return {"exact": exact, "particles": Particles, "live": Live}[settings.engine](data, settings)
 
 
 # --------------------------------------------------------------------------- live
@@ -214,7 +197,7 @@ SIMPLEX = 48  # of d-smc's budget: simulations in all
 BATCH = 16
 
 
-class Live(OnRawCosines):
+class Live(Particles):
     """With fresh simulations, as in the paper.
 
     The simulator is sent labels and facets, never a case. Which labels it is asked for follows the case,
@@ -222,11 +205,7 @@ class Live(OnRawCosines):
     batches under a budget per case, and what they cost is told with the answer.
     """
 
-    speed = "slow"
-
     def __init__(self, data: PanelData, settings: Settings) -> None:
-        if settings.kernel == "soft":
-            raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine exact)")
         from simdx.bank.fresh import LiveSimulations
         from simdx.bank.plan import BuildSettings, voice_for
         from simdx.simulators import get_simulator
@@ -256,9 +235,6 @@ class Live(OnRawCosines):
         }
         return Inferred(posterior, trace, usage)
 
-    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
-        return nearby(self.raw if self.settings.method == "m-smc" else self.space, observations)
-
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
         from simdx.abc.live import dirichlet_live, multinomial_live
 
@@ -271,7 +247,7 @@ class Live(OnRawCosines):
             return multinomial_live(
                 self._live, self.raw.n_labels, z, prior, keys, **common,
                 particles=s.particles or LIVE_PARTICLES, stop_acceptance=s.stop_acceptance,
-                stay=STAY if s.stay is None else s.stay,
+                stay=self.stay,
             )  # fmt: skip
         return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
 

@@ -27,7 +27,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -83,7 +83,8 @@ class Sparse:
     @cached_property
     def turned(self) -> Sparse:
         """The same with rows and columns exchanged."""
-        order = np.argsort(self.column, kind="stable")
+        short = self.column.astype(np.uint16) if self.width < 2**16 else self.column
+        order = np.argsort(short, kind="stable")  # short numbers by radix: a cold start waits for this
         ends = np.zeros(self.width + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.column, minlength=self.width), out=ends[1:])
         return Sparse(ends, self.row[order], self.value[order], len(self))
@@ -117,14 +118,6 @@ class Sparse:
         rows = np.zeros((len(self), self.width))
         rows[self.row, self.column] = self.value
         return rows @ dense
-
-    def gathered(self, dense: Float) -> Float:
-        """(rows, m) the same where the dense matrix has many more rows than are met."""
-        if many(len(self)):
-            return np.asarray(self.csr @ dense)
-        mine = [slice(*ends) for ends in zip(self.ends[:-1], self.ends[1:], strict=True)]
-        rows = [self.value[own] @ dense[self.column[own]] for own in mine]
-        return np.array(rows, dtype=float).reshape(len(self), dense.shape[1])
 
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
@@ -238,17 +231,15 @@ class WordProducts:
         self._place: dict[str, int] = {}
         self._kept = np.empty((KEPT_BYTES // (8 * max(1, width)), width))
 
-    def sums(self, distinct: list[str], said: Sparse) -> tuple[Float, Float] | None:
-        """(texts, width) over the words of each text, weighted, and (words,) the last number of each.
-
-        None where the words are too many to be kept.
-        """
+    def sums(self, distinct: list[str], said: Sparse) -> Float | None:
+        """(texts, width) over the words of each text, weighted; None where they are too many to be kept."""
         with self._lock:
             rows = self._rows(distinct)
             if rows is None:
                 return None
-            placed = Sparse(said.ends, rows[said.column], said.value, len(self._kept))
-            return placed.gathered(self._kept), self._kept[rows, -1]
+            return np.asarray(
+                Sparse(said.ends, rows[said.column], said.value, len(self._kept)).csr @ self._kept
+            )
 
     def _rows(self, distinct: list[str]) -> Int | None:
         with suppress(KeyError):  # as a rule all of them have been met
@@ -320,9 +311,16 @@ def _key(*, make: bool = False) -> bytes:
         return b""
 
 
-def named(prefix: str, arrays: Arrays) -> dict[str, Float]:
-    """Arrays under longer names, as a compiled panel has them."""
-    return {f"{prefix}.{name}": values for name, values in arrays.items()}
+class Compilable(Protocol):
+    """A part of a fit that a compiled panel holds."""
+
+    def arrays(self) -> dict[str, Float]: ...
+
+
+def named(**parts: Compilable | None) -> dict[str, Float]:
+    """The arrays of some parts of a fit under longer names, as a compiled panel has them."""
+    known = ((prefix, one.arrays()) for prefix, one in parts.items() if one is not None)
+    return {f"{prefix}.{name}": values for prefix, arrays in known for name, values in arrays.items()}
 
 
 def part(arrays: Arrays, prefix: str) -> dict[str, Float]:

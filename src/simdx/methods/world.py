@@ -5,13 +5,12 @@ topics. Labels and conditions are compared with a case in the same way (`simdx.l
 meningitis is not a dengue for want of something better:
 
     score     = log Σ_{conditions no label stands for} likelihood − log Σ_{possible labels} likelihood
-    log odds  = slope · (score in units of the panel's own texts − threshold)          as in `background`
+    log odds  = slope · (score in units of the panel's own texts − threshold)   as in `calibration_record`
 
 The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability; where
 texts of the library, asked as if it did not hold their condition, nearly all lie beyond, it moves towards
-them. A list
-of questions and answers is not weighed, because the library has no such lists. A panel file switches the
-library off with `world: false`.
+them. A list of questions and answers is not weighed, because the library has no such lists. A panel file
+switches the library off with `world: false`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
-from simdx.methods.background import condition_log_odds, scale_of
-from simdx.methods.calibration_record import OutsideScale
+from simdx.methods.calibration_record import OutsideScale, condition_log_odds, scale_of
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.speed import OneSlotCache, part
+from simdx.methods.speed import OneSlotCache
 from simdx.reading import is_checklist, split_sentences
 from simdx.types import Float, Int, Mask
 
@@ -68,8 +66,7 @@ class World:
         taken = library.related_to(data.panel.labels)
         likeness, _ = library.library_likeness()
         outside = np.array([c.name not in taken for c in every])
-        kept = {} if data.compiled is None or data.real is not None else part(data.compiled, "world")
-        if kept:
+        if kept := data.kept("world"):
             return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside)
         directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
         own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))

@@ -24,6 +24,7 @@ from simdx.reading.text import (
     read,
     split_sentences,
     stems,
+    words,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "read",
     "split_sentences",
     "stems",
+    "words",
 ]

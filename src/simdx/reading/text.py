@@ -207,13 +207,43 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
-_STEM = re.compile(r"[^\W\d_]{3,}")
 _ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
+_MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
+_MOST_STEMS = 50_000  # some megabytes
+
+
+class _Letters(dict[int, str]):
+    """A character by its code: itself where it is a letter, else a space. ASCII text passes at C's speed."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        found = letter if letter.isalnum() and not letter.isdecimal() else " "
+        if len(self) < _MOST_LETTERS:
+            self[code] = found
+        return found
+
+
+class _Stems(dict[str, str]):
+    """A word's stem, found once: words repeat."""
+
+    def __missing__(self, word: str) -> str:
+        stem = _ENDING.sub("", word)
+        if len(self) < _MOST_STEMS:
+            self[word] = stem
+        return stem
+
+
+_LETTERS, _STEMS = _Letters(), _Stems()
+
+
+def words(text: str) -> list[str]:
+    """In small letters; what is no letter stands between them."""
+    return text.lower().translate(_LETTERS).split()
 
 
 def stems(text: str) -> set[str]:
     """The words of a text without the endings that tell one from many and now from then."""
-    return {_ENDING.sub("", word) for word in _STEM.findall(text.lower())}
+    return {_STEMS[word] for word in words(text) if len(word) > 2}
 
 
 _MASK = {ord(letter): 0x1D68A + i for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
