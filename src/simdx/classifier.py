@@ -381,6 +381,7 @@ class Classifier:
             calibration=self._calibration,
             evidence=evidence,
             **added,
+            clinical=self.panel.is_clinical,
             spans=tuple(
                 TextSpan.model_validate({"start": s, "end": e, "assertion": meant}) for s, e, meant in spans
             ),

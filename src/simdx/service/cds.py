@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from simdx.service.problems import Problem
 from simdx.service.schemas import shown
 from simdx.types import NONE_OF_THESE, Panel
-from simdx.words import ACTIONS, NO_PROMISE, leading
+from simdx.words import NO_PROMISE, action_words, leading
 
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
@@ -33,8 +33,8 @@ PREFETCH = {
 USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
 OVERRIDE_SYSTEM = "urn:simdx:override-reason"
 OVERRIDE_REASONS = {
-    "other-diagnosis": "The patient has another diagnosis",
-    "not-applicable": "The panel's question does not apply to this patient",
+    "other-diagnosis": "Another label is right",
+    "not-applicable": "The panel's question does not apply to this case",
     "text-incomplete": "The text does not describe the case",
 }
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
@@ -214,7 +214,7 @@ def card(
     urgent = action in ("test", "review") or any(
         one.must_not_miss for one in panel.labels if one.name == label
     )
-    summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
+    summary = f"{action_words(action, panel.is_clinical)}: {leading(label, answer['posterior'])}"
     create = {
         "type": "create",
         "description": "Create a preliminary RiskAssessment with the whole posterior",
@@ -247,7 +247,7 @@ def card(
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
     abstains = decision["action"] in ("test", "review")
-    said = f"{'Abstains: ' if abstains else ''}{ACTIONS[decision['action']]}"
+    said = f"{'Abstains: ' if abstains else ''}{action_words(decision['action'], panel.is_clinical)}"
     promise = "" if decision["action"] != "accept" else f" ({decision['promise'] or NO_PROMISE})"
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]

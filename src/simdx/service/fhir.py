@@ -14,7 +14,7 @@ from typing import Any
 
 from simdx import __version__
 from simdx.types import NONE_OF_THESE, Label, Panel
-from simdx.words import ACTIONS
+from simdx.words import action_words
 
 FHIR_VERSION = "4.0.1"
 RELEASED = "2026-11-01"  # when the statement below last changed
@@ -32,7 +32,7 @@ DEVICE = {
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "likely": "Likely, but not confirmed: the panel is not tested enough to be relied on alone.",
-    "test": "Further tests are advised before this is relied on.",
+    "test": "{More} are advised before this is relied on.",
     "review": "{Who} should review the case: the posterior may not apply.",
 }
 
@@ -52,10 +52,11 @@ def risk_assessment(
     moment = (at or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z")
     source = dict(basis) if basis else hashed_text(text)
     decision = answer["decision"]
-    advice = _ACTIONS[decision["action"]].format(Who="A clinician" if panel.is_clinical else "A person")
+    who, more = ("A clinician", "Further tests") if panel.is_clinical else ("A person", "Further checks")
+    advice = _ACTIONS[decision["action"]].format(Who=who, More=more)
     resource: dict[str, Any] = {
         "resourceType": "RiskAssessment",
-        "text": {"status": "generated", "div": _narrative(answer)},
+        "text": {"status": "generated", "div": _narrative(answer, panel)},
         "contained": [dict(DEVICE), _provenance(answer, source, moment)],
         "identifier": [{"system": ANSWER_SYSTEM, "value": answer_id}],
         "status": "preliminary",
@@ -145,13 +146,14 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
     return notes
 
 
-def _narrative(answer: Mapping[str, Any]) -> str:
+def _narrative(answer: Mapping[str, Any], panel: Panel) -> str:
     ranked = sorted(answer["posterior"].items(), key=lambda item: -item[1])
     rows = "".join(f"<li>{escape(label)}: {100 * p:.1f} %</li>" for label, p in ranked)
     decision = answer["decision"]
+    said = action_words(decision["action"], panel.is_clinical)
     return (
         '<div xmlns="http://www.w3.org/1999/xhtml">'
-        f"<p>{ACTIONS[decision['action']]}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
+        f"<p>{said}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
     )
 
 
