@@ -94,6 +94,5 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path, texts: Path) -> No
     for given, said in (
         ((panel, "--ask", panel.with_name("nowhere.txt")), "cannot be read"),
         ((panel, "--ask", texts, "--data", texts), "leave one of them out"),
-        (("oral-lesions", "--ask", texts), "is packaged"),
     ):
         assert said in cli("panel", "calibrate", *given).complaint

@@ -22,6 +22,7 @@ from simdx.bank.files import (
     write_bank,
 )
 from simdx.cli import bank_build, options
+from simdx.cli.options import File
 from simdx.cli.output import note, say
 from simdx.disk import refuse_occupied, write_atomically
 from simdx.errors import BadInput, RunFailed
@@ -40,9 +41,7 @@ TextsPerLabel = Annotated[int, Option(min=2, max=1000, help="Texts wanted per la
 @app.command()
 def ask(
     panel: options.PanelName,
-    out: Annotated[
-        Path | None, Option(help="File for the prompt; with --simulator, the bank folder.")
-    ] = None,
+    out: Annotated[File, Option(help="File for the prompt; with --simulator, the bank folder.")] = None,
     texts_per_label: TextsPerLabel = 25,
     simulator: Annotated[str | None, Option(help="Ask this model instead: openai:MODEL@URL.")] = None,
     json: options.AsJson = False,
@@ -95,12 +94,10 @@ def import_(
     ] = None,
     panel: Annotated[str | None, Option("--panel", help="With --from: a packaged panel or a file.")] = None,
     source: Annotated[
-        Path | None, Option("--from", help="A file (JSONL, CSV, Parquet) with label and text.")
+        File, Option("--from", help="A file (JSONL, CSV, Parquet) with label and text.")
     ] = None,
-    out: Annotated[
-        Path | None, Option(help="The bank folder; default for replies: beside the panel.")
-    ] = None,
-    background: Annotated[Path | None, Option(help="With --from: texts of none of the labels.")] = None,
+    out: Annotated[File, Option(help="The bank folder; default for replies: beside the panel.")] = None,
+    background: Annotated[File, Option(help="With --from: texts of none of the labels.")] = None,
     texts_per_label: TextsPerLabel = 25,
     *,
     layout: options.ColumnOptions,
@@ -182,7 +179,7 @@ def _tell_gathered(
 def show(
     folder: Folder,
     panel: Annotated[str | None, Option(help="The panel of the bank, unless it is packaged.")] = None,
-    picture: Annotated[Path | None, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
+    picture: Annotated[File, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
     stats: Annotated[bool, Option(help="Lengths, diversity and nearest-label confusions.")] = True,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
@@ -208,7 +205,7 @@ def score(
     panel: options.PanelName,
     cases: Annotated[Path, Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")],
     chosen: options.PanelDataOptions,
-    plot: Annotated[Path | None, Option(help="Write a plot of the cases' typicality (SVG).")] = None,
+    plot: Annotated[File, Option(help="Write a plot of the cases' typicality (SVG).")] = None,
     permutations: Annotated[int, Option(min=1, help="Permutations of the two-sample test.")] = 500,
     seed: Annotated[int, Option(min=0, help="Seed of the two-sample test.")] = 0,
     text_column: options.TextColumn = "text",

@@ -15,6 +15,7 @@ from simdx.bank.conditions import near_misses, outside, read_conditions
 from simdx.bank.describe import undescribed
 from simdx.bank.report import BuildLimits, BuildReport, estimate, failed_line
 from simdx.cli import options
+from simdx.cli.options import File
 from simdx.cli.output import Progress, note, say
 from simdx.disk import refuse_unwritable, write_atomically
 from simdx.errors import BadInput, SimdxError
@@ -31,7 +32,7 @@ class BuildOptions:
     per_label: Annotated[int, Option(min=1, help="Usable texts wanted per label.")]
     out: Annotated[Path, Option(help="The bank folder; an interrupted build there continues.")]
     background: Annotated[int | None, Option(min=0, help="Texts of none of the labels.")] = None
-    conditions: Annotated[Path | None, Option(help="What --background describes, one per line.")] = None
+    conditions: Annotated[File, Option(help="What --background describes, one per line.")] = None
     temperature: Annotated[float, Option(min=0, max=2, help="Sampling temperature.")] = 0.8
     top_p: Annotated[float, Option(min=0, max=1, help="Nucleus sampling: kept mass.")] = 0.95
     max_new: Annotated[int | None, Option(min=1, help="Tokens per text; default: by register.")] = None
@@ -161,10 +162,8 @@ def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:
 def conditions(
     panel: options.PanelName,
     simulator: Annotated[str | None, Option(help="The model that names near misses.")] = None,
-    per_label: Annotated[
-        int | None, Option(min=1, max=100, help="Near misses per label; default 20.")
-    ] = None,
-    out: Annotated[Path | None, Option(help="Write them to a file for 'bank build --conditions'.")] = None,
+    per_label: Annotated[int | None, Option(min=1, max=100, help="Near misses per label; 20.")] = None,
+    out: Annotated[File, Option(help="Write them to a file for 'bank build --conditions'.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """List conditions outside the panel for none of these: a broad list, or near misses named by a model."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from simdx.cli import options
+from simdx.cli.options import File
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.errors import BadInput
 
@@ -31,14 +32,14 @@ def classify(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
     *,
     panel: options.PanelNames = None,
-    file: Annotated[Path | None, Option(help="Read the case from a UTF-8 file.")] = None,
+    file: Annotated[File, Option(help="Read the case from a UTF-8 file.")] = None,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    policy: Annotated[Path | None, Option(help="Decision policy (YAML); default: the panel's.")] = None,
+    policy: Annotated[File, Option(help="Decision policy (YAML); default: the panel's.")] = None,
     ask: Annotated[bool, Option("--ask", help="Also name the finding to ask for next.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print the whole answer in words.")] = False,
     json: options.AsJson = False,
-    html: Annotated[Path | None, Option(help="Also write the answer as an HTML page.")] = None,
+    html: Annotated[File, Option(help="Also write the answer as an HTML page.")] = None,
 ) -> None:
     """Classify one text: the probability of each label, with uncertainty, decision and evidence.
 
@@ -229,7 +230,7 @@ _GREY = "bright_black"  # hypothetical, past, family, normal
 def read(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The text, or - for standard input.")] = None,
     *,
-    file: Annotated[Path | None, Option(help="Read the text from a UTF-8 file.")] = None,
+    file: Annotated[File, Option(help="Read the text from a UTF-8 file.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Show which findings of a text are present, negated, possible, hypothetical, past, normal, or of others.

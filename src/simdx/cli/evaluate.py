@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
+from simdx.cli.options import File, Many
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.datasets import Columns, Dataset, load_oral, open_data, read_cases
 from simdx.datasets.dataset import check_options
@@ -33,13 +34,13 @@ def evaluate(
     ood: Annotated[str | None, Option(help="A file of cases of none of the labels.")] = None,
     by: Annotated[str | None, Option(help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     options_column: Annotated[str | None, Option(help="Column of a case's own options: A|B|C.")] = None,
-    calibrate: Annotated[Path | None, Option(help="Labelled cases to calibrate on.")] = None,
+    calibrate: Annotated[File, Option(help="Labelled cases to calibrate on.")] = None,
     coverage: Annotated[float, Option(help="Coverage of conformal sets.")] = 0.9,
-    out: Annotated[Path | None, Option(help="Folder for rows, metrics and report.")] = None,
+    out: Annotated[File, Option(help="Folder for rows, metrics and report.")] = None,
     resume: Annotated[bool, Option(help="Continue a killed run that had the same --out.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[
-        list[str] | None, Option(metavar="METHOD", help="Methods to compare with: A,B or A:MODEL.")
+        Many, Option(metavar="METHOD", help="Methods to compare with: A,B or A:MODEL.")
     ] = None,
     resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
@@ -133,7 +134,7 @@ policy = Typer()
 def tune(
     panel: options.PanelName,
     out: Annotated[Path, Option(help="The policy file to write (YAML).")],
-    data: Annotated[Path | None, Option(help="Labelled cases; default: simulated text.")] = None,
+    data: Annotated[File, Option(help="Labelled cases; default: simulated text.")] = None,
     *,
     ood: Annotated[str | None, Option(help="With --data: at least 60 outside cases, for 'accept'.")] = None,
     layout: options.ColumnOptions,
@@ -172,9 +173,9 @@ def tune(
 
 @policy.command("show")
 def show_policy(
-    policy: Annotated[Path | None, Argument(metavar="[FILE]", help="A policy file.")] = None,
+    policy: Annotated[File, Argument(metavar="[FILE]", help="A policy file.")] = None,
     panel: Annotated[str | None, Option(help="Show the policy of this panel.")] = None,
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; default: the panel's.")] = None,
+    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's.")] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
@@ -208,9 +209,9 @@ def make(
     data: Annotated[str, Option(help="A file of cases, a bank folder, or oral-lesions.")],
     out: Annotated[Path, Option(help="A new folder for the forms and their key.")],
     *,
-    reviewer: Annotated[list[str] | None, Option(help="A reviewer; repeatable.")] = None,
+    reviewer: Annotated[Many, Option(help="A reviewer; repeatable.")] = None,
     sample: Annotated[int | None, Option(help="Review a random sample of this size.")] = None,
-    revise: Annotated[Path | None, Option(help="An earlier review: its cases to revise.")] = None,
+    revise: Annotated[File, Option(help="An earlier review: its cases to revise.")] = None,
     show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
     layout: options.CaseColumns,
     seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,

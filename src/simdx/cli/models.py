@@ -12,6 +12,7 @@ from typer import Argument, Option, Typer
 
 from simdx.abc.prior import Prior
 from simdx.cli import options
+from simdx.cli.options import File
 from simdx.cli.output import Progress, note, say
 from simdx.datasets import read_cases
 from simdx.embedders import embed_texts
@@ -135,11 +136,9 @@ def train(
     chosen: options.PanelDataOptions,
     observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
     objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
-    prior_conditioned: Annotated[
-        bool, Option("--prior-conditioned", help="Let the network take any prior.")
-    ] = False,
+    prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Allow any prior.")] = False,
     populations: options.Populations = 5,
-    out: Annotated[Path | None, Option(help="The network's folder; default: the panel's own.")] = None,
+    out: Annotated[File, Option(help="The network's folder; default: the panel's own.")] = None,
     count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
     epochs: Annotated[int | None, Option(help="Highest number of epochs; default 60 or 30.")] = None,
     learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
@@ -176,11 +175,11 @@ def train(
 @options.spread
 def report(
     data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
-    network: Annotated[Path | None, Option(help="The network's folder; default: the last.")] = None,
+    network: Annotated[File, Option(help="The network's folder; default: the last.")] = None,
     panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
     *,
     chosen: options.PanelDataOptions,
-    ood: Annotated[Path | None, Option(help="Cases of none of the labels.")] = None,
+    ood: Annotated[File, Option(help="Cases of none of the labels.")] = None,
     prior: options.PriorOptions,
     draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
     seed: options.Seed = 0,

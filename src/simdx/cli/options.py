@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from simdx.datasets import Columns
     from simdx.methods import PanelData
 
+File = Path | None
+Many = list[str] | None
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
 PanelNames = Annotated[
-    list[str] | None,
-    Option("--panel", help="A packaged panel or the path of a panel file; repeatable: one answer of each."),
+    Many,
+    Option("--panel", help="A packaged panel or a panel file; repeatable, one answer each."),
 ]
 AllowRemote = Annotated[bool, Option("--allow-remote", help="Allow case text to leave this machine.")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
 NonePrior = Annotated[
     float | None,
-    Option("--none-prior", metavar="P", help="Prior probability of none of these; default: the panel's."),
+    Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's."),
 ]
 Fast = Annotated[bool, Option("--fast", help="Use the light embedder alone, even where MiniLM is installed.")]
 Network = Annotated[str | None, Option("--network", help="For abi: the folder of the trained network.")]
-Populations = Annotated[
-    int, Option("--populations", help="T: the tolerance keeps a share of 2^-T of the prior mass.")
-]
+Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of the prior mass.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
 Register = Annotated[str, Option(help="clinician | patient | case-report | plain | general.")]
 TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
@@ -91,7 +91,7 @@ def go_fast(fast: bool) -> None:
 class PanelDataOptions:
     """A bank, and the embedder that reads it."""
 
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
+    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
     allow_remote: AllowRemote = False
     fast: InitVar[Fast] = False
@@ -130,18 +130,14 @@ class MethodOptions(PanelDataOptions):
     engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
     kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
-    tolerance: Annotated[
-        float | None, Option(min=0, help="Tolerance as a distance, instead of --populations.")
-    ] = None
+    tolerance: Annotated[float | None, Option(min=0, help="A distance, in place of --populations.")] = None
     particles: Annotated[int | None, Option(min=2, help="S: number of particles or draws.")] = None
     stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop below this acceptance.")] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="m-smc: DiscreteJump's p; default 0.5.")] = None
     reading: Annotated[
-        str | None, Option(help="How denied findings count: plain | light | cut | denied | found | heavy.")
+        str | None, Option(help="Denied findings: plain | light | cut | denied | found | heavy.")
     ] = None
-    closed: Annotated[
-        bool, Option("--closed", help="Answer with the labels alone, without none of these.")
-    ] = False
+    closed: Annotated[bool, Option("--closed", help="Leave none of these out of the answer.")] = False
     seed: Seed = 0
 
 
@@ -151,12 +147,10 @@ class AnswerOptions(MethodOptions):
 
     none_prior: NonePrior = None
     simulator: Annotated[str | None, Option(help="The language model, where the method asks one.")] = None
-    budget: Annotated[
-        int | None, Option(min=1, help="Highest number of simulations or questions a case.")
-    ] = None
+    budget: Annotated[int | None, Option(min=1, help="Most simulations or questions per case.")] = None
     network: Network = None
-    real_cases: Annotated[Path | None, Option("--real", help="Your own labelled cases to learn from.")] = None
-    unlabelled: Annotated[Path | None, Option(help="Unlabelled cases to learn from.")] = None
+    real_cases: Annotated[File, Option("--real", help="Your own labelled cases to learn from.")] = None
+    unlabelled: Annotated[File, Option(help="Unlabelled cases to learn from.")] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
         more |= {"real_cases": (), "unlabelled": ()}
@@ -185,18 +179,14 @@ def outcomes(panel: str) -> tuple[str, ...]:
 class PriorOptions:
     """A prior over the labels; uniform when nothing is said."""
 
-    prior: Annotated[
-        list[str] | None, Option(metavar="LABEL=P", help="Prior probability of a label; 0 excludes it.")
-    ] = None
-    prior_counts: Annotated[
-        list[str] | None, Option(metavar="LABEL=A", help="Dirichlet pseudo-counts of a label.")
-    ] = None
-    odds: Annotated[
-        list[str] | None, Option(metavar="LABEL=F", help="Factor on the prior odds of a label.")
-    ] = None
-    only: Annotated[
-        list[str] | None, Option(metavar="LABEL", help="Restrict the answer to the labels named so.")
-    ] = None
+    prior: Annotated[Many, Option(metavar="LABEL=P", help="Prior probability of a label; 0 excludes it.")] = (
+        None
+    )
+    prior_counts: Annotated[Many, Option(metavar="LABEL=A", help="Dirichlet pseudo-counts of a label.")] = (
+        None
+    )
+    odds: Annotated[Many, Option(metavar="LABEL=F", help="Factor on the prior odds of a label.")] = None
+    only: Annotated[Many, Option(metavar="LABEL", help="Allow only labels named this way.")] = None
 
     @property
     def given(self) -> bool:

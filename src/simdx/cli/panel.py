@@ -13,6 +13,7 @@ from typer import Argument, Option, Typer
 from simdx import simulators
 from simdx.bank import describe as descriptions
 from simdx.cli import options
+from simdx.cli.options import File, Many
 from simdx.cli.output import Progress, note, say
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
@@ -65,7 +66,7 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[list[str] | None, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
+    label: Annotated[Many, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
     register: options.Register = "clinician",
     json: options.AsJson = False,
 ) -> None:
@@ -193,11 +194,9 @@ def calibrate(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    data: Annotated[Path | None, Option(help="Labelled cases to measure on, at least 8.")] = None,
-    ask: Annotated[
-        Path | None, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")
-    ] = None,
-    inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
+    data: Annotated[File, Option(help="Labelled cases to measure on, at least 8.")] = None,
+    ask: Annotated[File, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")] = None,
+    inside: Annotated[File, Option(help="Labelled texts by another writer.")] = None,
     outside: Annotated[list[Path] | None, Option(help="Texts of none of the labels; repeatable.")] = None,
     json: options.AsJson = False,
 ) -> None:
@@ -323,9 +322,7 @@ def prevalence(
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are ignored.")],
     chosen: options.PanelDataOptions,
-    data: Annotated[
-        Path | None, Option(help="Labelled cases, some of none of these: they correct the shares.")
-    ] = None,
+    data: Annotated[File, Option(help="Labelled cases, some of none of these.")] = None,
     seed: options.Seed = 0,
     json: options.AsJson = False,
 ) -> None:
@@ -345,7 +342,7 @@ def compile_(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    out: Annotated[Path | None, Option(help="Folder to write to; default: the cache folder.")] = None,
+    out: Annotated[File, Option(help="Folder to write to; default: the cache folder.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Fit a panel now and save the fit, so that its first answer is as fast as the others.

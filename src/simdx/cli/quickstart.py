@@ -17,6 +17,7 @@ from simdx.bank import plan
 from simdx.bank.describe import undescribed, write_descriptions
 from simdx.bank.files import bank_for, name_bank, read_bank
 from simdx.cli import options
+from simdx.cli.options import Many
 from simdx.cli.output import ask, note, say
 from simdx.cli.panel import from_library, near
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
@@ -31,14 +32,14 @@ SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 
 def quickstart(
-    labels: Annotated[list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
+    labels: Annotated[Many, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
     out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
     register: options.Register = "clinician",
     simulator: Annotated[
         str | None, Option(help="Model for the bank: NAME, FILE.gguf, openai:MODEL@URL.")
     ] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
-    text: Annotated[list[str] | None, Option(help="A case to classify; default: it is asked for.")] = None,
+    text: Annotated[Many, Option(help="A case to classify; default: it is asked for.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: accept what is shown.")] = False,
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
     fast: options.Fast = False,

@@ -18,9 +18,7 @@ app = Typer(help="Many cases on a machine or cluster; banks from servers.", no_a
 @options.spread
 def classify(
     source: Annotated[str, Argument(metavar="INPUT", help="Parquet file or folder, local or s3://…")],
-    output: Annotated[
-        str, Argument(metavar="OUTPUT", help="Folder for Parquet parts; a killed run continues.")
-    ],
+    output: Annotated[str, Argument(metavar="OUTPUT", help="Folder for Parquet; a killed run continues.")],
     *,
     panel: options.PanelName = "",
     text_column: options.TextColumn = "text",
@@ -28,9 +26,7 @@ def classify(
     chosen: options.MethodOptions,
     prior: options.PriorOptions,
     network: options.Network = None,
-    top: Annotated[
-        int | None, Option(min=1, help="Keep only this number of the most probable labels.")
-    ] = None,
+    top: Annotated[int | None, Option(min=1, help="Keep this many of the likeliest labels.")] = None,
     decide: Annotated[bool, Option(help="Also decision, alarm and conformal set (slower).")] = False,
     block_rows: Annotated[int, Option(min=1, help="Rows of a block; each block is one file.")] = 2048,
     address: Annotated[str | None, Option(help="A running Ray cluster: host:port or auto.")] = None,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, asdict, dataclass
 from functools import cache, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 from typer import Option
 
 from simdx.cli import options
+from simdx.cli.options import File, Many
 from simdx.cli.output import note
 from simdx.errors import BadInput, MissingExtra, SimdxError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 MOST_FOUND = 50
 Asked = ParamSpec("Asked")
-Many = list[str] | None
 Embedder = Annotated[str | None, Option(help="NAME or NAME+NAME; default: each panel's own.")]
 
 
@@ -39,14 +38,14 @@ class ServeOptions:
     fast: InitVar[options.Fast] = False
     allow_remote: options.AllowRemote = False
     require_token: Annotated[bool, Option("--require-token", help="Ask for tokens on loopback too.")] = False
-    token_file: Annotated[Path | None, Option(help="Where 'simdx token' keeps tokens.")] = None
+    token_file: Annotated[File, Option(help="Where 'simdx token' keeps tokens.")] = None
     audit_url: Annotated[
         str | None,
         Option("--audit", metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a data file."),
     ] = None
-    audit_key: Annotated[Path | None, Option(help="Key file of the audit log; made when absent.")] = None
+    audit_key: Annotated[File, Option(help="Key file of the audit log; made when absent.")] = None
     audit_checkpoints: Annotated[
-        Path | None, Option(help="File for the heads of the audit log; default: beside the log or the key.")
+        File, Option(help="File for the heads of the audit log; default: beside the log or the key.")
     ] = None
     allowed_hosts: Annotated[Many, Option("--allowed-host", help="A further host name; needs tokens.")] = None
     cors_origins: Annotated[
@@ -57,11 +56,9 @@ class ServeOptions:
         Many, Option("--fhir-server", metavar="URL", help="A FHIR server to fetch attachments from.")
     ] = None
     upstream: Annotated[
-        str | None, Option(metavar="[MODEL@]URL", help="A server of typed decisions, to be calibrated.")
+        str | None, Option(metavar="[MODEL@]URL", help="A server of typed decisions to calibrate.")
     ] = None
-    upstream_cases: Annotated[
-        Path | None, Option(help="Labelled cases that calibrate it; with one --panel.")
-    ] = None
+    upstream_cases: Annotated[File, Option(help="Labelled cases that calibrate it; with one --panel.")] = None
 
     def __post_init__(self, fast: bool) -> None:
         from simdx.service import limit_threads
@@ -74,14 +71,14 @@ class ServeOptions:
 def serve(
     *,
     panel: Annotated[
-        Many, Option(metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged.")
+        Many, Option(metavar="NAME|FILE[=BANK]", help="A panel; repeatable. Default: all packaged.")
     ] = None,
     chosen: ServeOptions,
     cds_client: Annotated[
-        Many, Option(metavar="ISSUER=KEYS", help="A record system that signs its calls; its key set.")
+        Many, Option(metavar="ISSUER=KEYS", help="A record system and its key set.")
     ] = None,
     cds_client_panel: Annotated[
-        Many, Option(metavar="ISSUER=PANEL", help="A panel it may ask; repeatable. Default: all.")
+        Many, Option(metavar="ISSUER=PANEL", help="A panel it may ask; default: all.")
     ] = None,
     access_log: Annotated[bool, Option("--access-log", help="Log id, route, status and time.")] = False,
 ) -> None:
@@ -126,7 +123,7 @@ def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
 def mcp(
     panel: Annotated[
         Many,
-        Option(metavar="NAME|FILE", help="A panel that may be asked; repeatable. Default: all packaged."),
+        Option(metavar="NAME|FILE", help="A panel; repeatable. Default: all packaged."),
     ] = None,
     embedder: Embedder = None,
     allow_remote: options.AllowRemote = False,
