@@ -184,6 +184,7 @@ def scaffold(
         return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
     medical = register != "general"
+    about, further = ("how it presents", "more tests") if medical else ("what it means", "a further check")
     lines = [
         f"name: {quoted(name)}",
         'title: ""',
@@ -201,14 +202,14 @@ def scaffold(
             f"  - name: {quoted(label)}",
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
             f"    aliases: [{', '.join(map(quoted, aliases))}]",
-            f"    # one or two sentences on {'how it presents' if medical else 'what it is'}: the simulator is told this",
+            f"    # one or two sentences on {about}: the simulator is told this",
             f"    description: {quoted(description)}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
             code = quoted(same.icd10) if same and same.icd10 else ""
             of_label += [f"    icd10: [{code}]", "    snomed: []"]
         of_label += [
-            f"    # true asks for {'more tests' if medical else 'a check'} when this label has 10 % or more without leading",
+            f"    # true asks for {further} when this label has 10 % or more without leading",
             f"    must_not_miss: {'true' if same and same.emergency else 'false'}",
         ]
         # What a field means is said once, at the first label.
