@@ -172,8 +172,8 @@ class SamplerAnswer(Part):
         """What to tell the reader where the sampler stopped early."""
         if self.outcome == "budget":
             return (
-                f"cut short: the budget ended, the answer is of step {self.populations}; "
-                "raise --budget to go on"
+                f"stopped early: the budget was used up at step {self.populations}; "
+                "raise --budget to continue"
             )
         if self.outcome == "nothing accepted":
             return "nothing came within the tolerance: the answer is the prior"

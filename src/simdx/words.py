@@ -59,7 +59,7 @@ def simplex_words(
     whose = (
         f"D-SMC gives {said}{ceiling}."
         if same
-        else f"D-SMC, a second and blunter comparison, is not the answer: it gives {said}{ceiling}."
+        else f"D-SMC, a second and less precise method, is not the answer: it gives {said}{ceiling}."
     )
     if total_bits < NEXT_TO_NOTHING:
         return f"{whose} It leaves almost no uncertainty."

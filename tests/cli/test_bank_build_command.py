@@ -62,7 +62,7 @@ def test_a_server_that_is_not_there_is_told_at_once(cli: Cli, tmp_path: Path) ->
     ran = cli("bank", "build", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank",
               "--simulator", "openai:m@http://127.0.0.1:9/v1")  # fmt: skip
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "simdx: no server answers at http://127.0.0.1:9/v1: start it, or mend the address\n"
+    assert ran.err == "simdx: no server answers at http://127.0.0.1:9/v1: start it, or correct the address\n"
     assert not (tmp_path / "bank").exists()
 
 

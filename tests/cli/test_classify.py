@@ -171,7 +171,7 @@ def test_the_words_on_the_terminal(cli: Cli) -> None:
     assert not any(word in ran.out for word in ("aleatoric", "epistemic", "simplex", "α", "bits"))
     rest = cli("classify", CASE, *ORAL, "--verbose").out
     assert all(
-        word in rest for word in ("aleatoric", "a second and blunter comparison", "effective simulations")
+        word in rest for word in ("aleatoric", "a second and less precise method", "effective simulations")
     )
 
 

@@ -85,7 +85,7 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
     assert calls == sorted(calls)
     assert "the language model simulates new texts" in seen
     quiet = cli(*LIVE)
-    assert quiet.err.startswith("warning: cut short: the budget ended")
+    assert quiet.err.startswith("warning: stopped early: the budget was used up")
     assert quiet.err.count("\n") == 1
     assert quiet.json["posterior"] == json.loads(out)["posterior"]
 

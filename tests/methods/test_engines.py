@@ -68,7 +68,7 @@ CASE = Case("a boat", label="apple")
         ({"engine": "particles"}, "m-smc"),
         ({"engine": "live"}, "m-smc or d-smc"),
         ({"method": "m-smc", "engine": "live", "budget": 0}, "--budget"),
-        ({"tolerance": 0.3}, "--tolerance says nothing to auto"),
+        ({"tolerance": 0.3}, "--tolerance has no effect on auto"),
         ({"method": "m-smc", "particles": 50}, "--particles says nothing"),
         ({"method": "m-smc", "stop_acceptance": 0.2}, "--stop-acceptance says nothing"),
         ({"method": "d-smc", "engine": "particles", "stay": 0.3}, "--stay says nothing"),

@@ -141,9 +141,7 @@ def advice_for(panel: Panel) -> list[str]:
     advice = []
     for label in panel.labels:
         if not label.aliases:
-            advice.append(
-                f"'{label.name}' has no aliases: other names of it will not be scrubbed from simulations"
-            )
+            advice.append(f"'{label.name}' has no aliases: its other names stay in simulated texts")
         if not label.description:
             advice.append(f"'{label.name}' has no description: the simulator gets only its name")
     if panel.register != "general" and not any(label.icd10 or label.snomed for label in panel.labels):
@@ -152,7 +150,7 @@ def advice_for(panel: Panel) -> list[str]:
             "'register: general' is for texts that are not about illness"
         )
     if not any(label.must_not_miss for label in panel.labels):
-        advice.append("no label is marked must_not_miss: the decision treats all errors alike")
+        advice.append("no label is marked must_not_miss: the decision treats all errors as equal")
     return advice
 
 
