@@ -95,7 +95,7 @@ def test_files(cli: Cli, tmp_path: Path) -> None:
     assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
     assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
     (tmp_path / "note.docx").write_text(CASE)
-    assert "no plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
+    assert "not plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
 
 
 def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: Path) -> None:

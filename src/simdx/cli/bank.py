@@ -142,15 +142,9 @@ def _tell_gathered(
     following = folder / "next-prompt.txt"
     following.unlink(missing_ok=True)
     written = _write_prompts(prompts(panel, found.missing)[:1], following)
-    named = False
-    if own and found.usable:
-        place = Path(name) / "panel.yaml" if Path(name).is_dir() else Path(name)
-        source, bank = load_source(place), folder / BANK_FILE
-        others = f"{folder.name}/{BACKGROUND_FILE}" if found.background else None
-        named = [p.resolve() for p in source.banks] == [bank.resolve()]
-        named = (named and bool(source.background) == bool(others)) or name_bank(
-            place, f"{folder.name}/{BANK_FILE}", others
-        )
+    place = Path(name) / "panel.yaml" if Path(name).is_dir() else Path(name)
+    others = f"{folder.name}/{BACKGROUND_FILE}" if found.background else None
+    named = own and found.usable and name_bank(place, f"{folder.name}/{BANK_FILE}", others)
     labels, n = {label: len(texts) for label, texts in found.texts.items()}, len(found.background)
     elsewhere = quote(str(folder))
     ask = f"simdx classify TEXT --panel {quote(name)}" + ("" if named else f" --bank {elsewhere}")

@@ -36,7 +36,7 @@ def classify(
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
     policy: Annotated[File, Option(help="Decision policy (YAML); default: the panel's.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Also name the finding to ask for next.")] = False,
+    ask: Annotated[bool, Option("--ask", help="Also name what to ask for next.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Print the whole answer in words.")] = False,
     json: options.AsJson = False,
     html: Annotated[File, Option(help="Also write the answer as an HTML page.")] = None,
@@ -201,7 +201,7 @@ def _one_case(file: Path) -> str:
             if file.suffix.lower() in _TABLES:
                 raise table
             if file.suffix.lower() in _DOCUMENTS:
-                raise BadInput(f"{file.name} is no plain text: save it as .txt and give that")
+                raise BadInput(f"{file.name} is not plain text: save it as .txt")
             text = _decode(stream.read(MAX_BYTES + 1), file.name)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None

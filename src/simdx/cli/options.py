@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, asdict, dataclass, is_dataclass
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -27,15 +28,11 @@ if TYPE_CHECKING:
 File = Path | None
 Many = list[str] | None
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
-PanelNames = Annotated[
-    Many,
-    Option("--panel", help="A packaged panel or a panel file; repeatable, one answer each."),
-]
+PanelNames = Annotated[Many, Option("--panel", help="A packaged panel or a panel file; repeatable.")]
 AllowRemote = Annotated[bool, Option("--allow-remote", help="Allow case text to leave this machine.")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
 NonePrior = Annotated[
-    float | None,
-    Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's."),
+    float | None, Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's.")
 ]
 Fast = Annotated[bool, Option("--fast", help="Use the light embedder alone, even where MiniLM is installed.")]
 Network = Annotated[str | None, Option("--network", help="For abi: the folder of the trained network.")]
@@ -211,16 +208,14 @@ class PriorOptions:
         if len(panels) == 1:
             return [self.over(panels[0])]
         said = {option: items or [] for option, items in asdict(self).items()}
-        for option, items in said.items():
-            if option != "only":
-                parse_assignments(items, f"--{option.replace('_', '-')}")
-            for item in items:
-                if not any(_is_about(item, labels) for labels in panels):
-                    raise BadInput(f"'{item[:80]}' is a label of none of these panels")
-        own = [
-            {o: [i for i in items if _is_about(i, names)] for o, items in said.items()} for names in panels
-        ]
-        return [PriorOptions(**its).over(labels) for its, labels in zip(own, panels, strict=True)]
+        for item in chain(*said.values()):
+            if not any(_is_about(item, labels) for labels in panels):
+                raise BadInput(f"'{item[:80]}' is a label of none of these panels")
+        priors = []
+        for labels in panels:
+            own = {option: [i for i in items if _is_about(i, labels)] for option, items in said.items()}
+            priors.append(PriorOptions(**own).over(labels))
+        return priors
 
 
 def _is_about(item: str, labels: tuple[str, ...]) -> bool:

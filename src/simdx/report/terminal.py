@@ -150,7 +150,7 @@ def print_question(answer: Answer, console: Console) -> None:
     """The finding most worth asking for, where one was looked for."""
     missing = answer.missing_finding
     if missing is None:
-        console.print("  no further finding is expected to change this answer")
+        console.print("  no further question is expected to change this answer")
         return
     console.print(
         f"  worth asking: “{escape(missing.finding)}” [dim](points to {escape(missing.speaks_for)}; entropy "
