@@ -139,7 +139,7 @@ review make --data none.jsonl --out r                   | no file
 review import none --from x --role y                    | no review
 review summary folder                                   | holds no review
 policy tune P --out p.yaml --risk 2                     | --risk
-policy tune P --out p.yaml --ood good.jsonl             | --ood is for what --data tunes
+policy tune P --out p.yaml --ood good.jsonl             | --ood needs --data
 policy tune P --out no/such/p.yaml                      | folder
 policy tune P --out folder                              | names a folder
 policy tune C --out p.yaml --sets odd                   | --sets

@@ -232,7 +232,6 @@ class Desk(TunedThresholds):
         chances = table.out_of_class[:, None] * shares
         clinical = self._data.panel.is_clinical  # beside other panels no illness is named
         named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
-        least = 0.0 if clinical else LEAST_TOPIC
         urgent, margin = world.rivals(compared, lead)
         said: dict[int, list[str]] = {}
         if found.unexplained is not None:
@@ -244,16 +243,14 @@ class Desk(TunedThresholds):
         for i in range(len(observations.texts)):
 
             def near(c: int, chance: Float = chances[i]) -> NearCondition:
-                one = world.conditions[c]
-                return NearCondition(
-                    condition=one.name, probability=float(chance[c]), emergency=one.emergency
-                )
+                one, p = world.conditions[c], float(chance[c])
+                return NearCondition(condition=one.name, probability=p, emergency=one.emergency)
 
-            order = [c for c in np.argsort(-named[i])[:NEAREST].tolist() if named[i, c] >= least]
+            order = np.argsort(-named[i])[:NEAREST].tolist()
+            order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
             rival = None
             if clinical and margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
-                one = near(int(urgent[i]))
-                rival = one.condition, one.probability
+                rival = world.conditions[urgent[i]].name, float(chances[i, urgent[i]])
                 order = order if urgent[i] in order else [*order, int(urgent[i])]
             told = zip(said[i], over[i].tolist(), strict=True) if i in said else ()
             marked = tuple(sentence for sentence, by in told if by > (found.unexplained or 0))
