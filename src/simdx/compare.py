@@ -60,9 +60,7 @@ class Run:
     def like(self, other: Run) -> Run:
         """The same answers in the other's order of cases."""
         if (set(self.labels) ^ set(other.labels)) - {NONE_OF_THESE}:
-            raise BadInput(
-                f"the runs '{other.name}' and '{self.name}' have different labels: compare runs of one panel"
-            )
+            raise BadInput(f"the runs '{other.name}' and '{self.name}' have different labels: use one panel")
         place = {case: i for i, case in enumerate(self.ids)}
         if len(place) != len(self.ids) or set(place) != set(other.ids) or len(other.ids) != len(self.ids):
             raise BadInput(f"the runs '{other.name}' and '{self.name}' are not of the same cases (by id)")

@@ -139,9 +139,7 @@ class Prevalence:
         else:
             yield f"  no share of {NONE_OF_THESE}: {self.refused}"
         said = " ".join(f"--prior '{name}={value:g}'" for name, value in self.prior.items())
-        yield f"  to use these shares as priors: {said}" + (
-            f" --none-prior {self.none_prior:g}" if self.none else ""
-        )
+        yield f"  as priors: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
 
 
 def prevalence(

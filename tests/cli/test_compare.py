@@ -46,7 +46,7 @@ def test_differences_are_those_of_the_paired_bootstrap() -> None:
 def test_runs_that_cannot_be_compared() -> None:
     one = run("one", 1.0, 1)
     others = {
-        "other labels": Run("x", one.ids, one.truth, ("a", "b", "d"), one.posterior),
+        "different labels": Run("x", one.ids, one.truth, ("a", "b", "d"), one.posterior),
         "same cases": Run("x", ("new", *one.ids[1:]), one.truth, LABELS, one.posterior),
         "ids other labels": Run("x", one.ids, one.truth[::-1], LABELS, one.posterior),
     }
