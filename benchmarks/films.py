@@ -2,9 +2,10 @@
 
     python benchmarks/films.py REPORTS.csv CASES.jsonl
 
-REPORTS.csv is the Indiana University chest film collection (Demner-Fushman et al. 2016, Open-i) as a table with
-the columns uid, MeSH and findings. A report is a case where its index terms fall into exactly one of the eight
-groups; of each group the first MOST. The texts are the FINDINGS sections as written; they are not committed.
+REPORTS.csv is the Indiana University chest film collection (Demner-Fushman et al. 2016, Open-i) as a table
+with the columns uid, MeSH and findings. A report is a case where its index terms fall into exactly one of the
+eight groups; of each group the first MOST. The texts are the FINDINGS sections as written; they are not
+committed.
 """
 
 import json

@@ -75,8 +75,8 @@ def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "two at least"),
-        (("--data", "nowhere"), "is no folder"),
+        ((), "at least two panels"),
+        (("--data", "nowhere"), "is not a folder"),
         (("--packaged", "oral-lesions"), "PANEL=CASES.jsonl"),
     ],
 )

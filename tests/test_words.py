@@ -16,7 +16,7 @@ OTHER = {"apple": 0.4, "river": 0.6}
     ("posterior", "simplex", "bits", "cap", "said", "unsaid"),
     [
         (SURE, BLUNT, (0.85, 0.80), 0.81, [
-            "a second and blunter comparison", "not the answer", "70 % to 'apple'",
+            "a second and less precise method", "not the answer", "70 % to 'apple'",
             "its maximum here is 81 %",
             "94 % is ambiguity of the case", "6 % is doubt",
         ], "fits more than one label"),
@@ -44,7 +44,7 @@ def test_an_answer_says_both() -> None:
     assert f"{len(answer.alarm.views)} other readings" in (answer.alarm_words or "")
     own = Classifier("oral-lesions", method="d-smc").infer(oral.panel.examples[0].text, explain=False)
     assert own.second_order_is_its_own
-    assert "second and blunter" not in (own.uncertainty_words or "")
+    assert "second and less precise" not in (own.uncertainty_words or "")
 
 
 def test_a_case_for_review_is_not_announced() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from simdx.types import NONE_OF_THESE, Float, SecondOrder, Trace
 from simdx.words import alarm_words, drawn_around, headline, leading, outside_words, simplex_words
@@ -103,7 +103,10 @@ class SecondOrderAnswer(Part):
 
 
 class NearCondition(Part):
-    """A condition of the library that is no label of the panel, and its share of the whole posterior."""
+    """A condition of the library that is no label of the panel, and its share of the whole posterior.
+
+    Of a panel that is not about illness it is an everyday topic.
+    """
 
     condition: str
     probability: float
@@ -169,8 +172,8 @@ class SamplerAnswer(Part):
         """What to tell the reader where the sampler stopped early."""
         if self.outcome == "budget":
             return (
-                f"cut short: the budget ended, the answer is of step {self.populations}; "
-                "raise --budget to go on"
+                f"stopped early: the budget was used up at step {self.populations}; "
+                "raise --budget to continue"
             )
         if self.outcome == "nothing accepted":
             return "nothing came within the tolerance: the answer is the prior"
@@ -229,6 +232,7 @@ class Answer(Part):
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
     provenance: Provenance
+    clinical: bool = Field(default=True, exclude=True)  # is the panel about illness? Chooses words alone
 
     @property
     def leading(self) -> str:
@@ -243,7 +247,7 @@ class Answer(Part):
     @property
     def headline(self) -> str:
         """The decision in a line, the same for every reader."""
-        return headline(self.decision.action, self.leading)
+        return headline(self.decision.action, self.leading, self.clinical)
 
     @property
     def second_order_is_its_own(self) -> bool:

@@ -116,7 +116,7 @@ def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
     cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))
     held = {*bank.texts, *bank.background}
     if known := sum(text in held for text in cases.texts):
-        raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
+        raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real cases")
     refuse_few(cases.cases)
     return cases
 
@@ -129,8 +129,6 @@ def _second_writer(panel: Panel, inside: Path, outside: Sequence[Path], held: se
             f"{len(both)} of another writer's texts are both inside and outside: remove them from one"
         )
     if own := (set(given.texts) | set(others)) & held:
-        raise BadInput(
-            f"{len(own)} of another writer's texts are the panel's own: give texts it does not hold"
-        )
+        raise BadInput(f"{len(own)} of another writer's texts are in the panel's bank: give other texts")
     labels = np.array([panel.names.index(str(case.label)) for case in given.cases])
     return SecondWriter(tuple(given.texts), labels, tuple(others))

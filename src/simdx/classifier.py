@@ -145,7 +145,7 @@ class Classifier:
         self.fitted = fit_method(self.data, self.settings)
         self.remote = self.fitted.remote
         if none_prior is not None and not self.fitted.none_of_these:
-            raise BadInput(f"{method} does not estimate none of these, so it takes no prior for it")
+            raise BadInput(f"{method} does not estimate none of these: --none-prior does not apply")
         if policy is not None:
             _ = self.desk  # a policy that cannot be read is refused now, not at the first answer
 
@@ -382,6 +382,7 @@ class Classifier:
             calibration=self._calibration,
             evidence=evidence,
             **added,
+            clinical=self.panel.is_clinical,
             spans=tuple(
                 TextSpan.model_validate({"start": s, "end": e, "assertion": meant}) for s, e, meant in spans
             ),

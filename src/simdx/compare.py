@@ -60,7 +60,7 @@ class Run:
     def like(self, other: Run) -> Run:
         """The same answers in the other's order of cases."""
         if (set(self.labels) ^ set(other.labels)) - {NONE_OF_THESE}:
-            raise BadInput(f"the runs '{other.name}' and '{self.name}' have other labels: take one panel")
+            raise BadInput(f"the runs '{other.name}' and '{self.name}' have different labels: use one panel")
         place = {case: i for i, case in enumerate(self.ids)}
         if len(place) != len(self.ids) or set(place) != set(other.ids) or len(other.ids) != len(self.ids):
             raise BadInput(f"the runs '{other.name}' and '{self.name}' are not of the same cases (by id)")
@@ -104,7 +104,7 @@ def lines(found: dict[str, Any]) -> Sequence[str]:
         return "undefined" if value is None else f"{value:.3f}"
 
     one, two = found["first"], found["second"]
-    out = [f"{one['run']} and {two['run']} on {found['n']} cases; difference: the second less the first"]
+    out = [f"{one['run']} and {two['run']} on {found['n']} cases; difference: second minus first"]
     for name, d in found["difference"].items():
         interval = "" if d["low"] is None else f" [{d['low']:+.3f}, {d['high']:+.3f}], p {d['p_value']:.3g}"
         difference = "undefined" if d["difference"] is None else f"{d['difference']:+.3f}"

@@ -130,7 +130,7 @@ def refuse_occupied(folder: Path) -> None:
     if (folder / UNFINISHED).is_file():
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder} exists and is not empty: choose a new folder, nothing was written")
+        raise BadInput(f"{folder} exists and is not empty: nothing was written; choose a new folder")
 
 
 @contextlib.contextmanager

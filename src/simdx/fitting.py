@@ -80,11 +80,11 @@ def _check(settings: Settings) -> None:
         if getattr(settings, name) is not None and (settings.method, settings.engine) not in users:
             ways = ", ".join(sorted({f"{method} ({engine})" for method, engine in users}))
             raise BadInput(
-                f"--{name.replace('_', '-')} says nothing to {settings.method} ({settings.engine}): "
+                f"--{name.replace('_', '-')} has no effect on {settings.method} ({settings.engine}): "
                 f"it is for {ways}"
             )
     if settings.engine == "live":
         if settings.method not in ("m-smc", "d-smc"):
             raise BadInput("--engine live is a way to run m-smc or d-smc: name one with --method")
         if settings.budget is not None and settings.budget < 1:
-            raise BadInput(f"--budget is {settings.budget}: give the most simulations a case may cost")
+            raise BadInput(f"--budget is {settings.budget}: give the highest number of simulations per case")

@@ -139,7 +139,7 @@ class Prevalence:
         else:
             yield f"  no share of {NONE_OF_THESE}: {self.refused}"
         said = " ".join(f"--prior '{name}={value:g}'" for name, value in self.prior.items())
-        yield f"  to answer with these: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
+        yield f"  as priors: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
 
 
 def prevalence(
@@ -147,7 +147,7 @@ def prevalence(
 ) -> Prevalence:
     """Shares in these texts; `cases` are labelled ones that the classifier was calibrated on."""
     if len(texts) < FEWEST:
-        raise BadInput(f"shares are read from {FEWEST} texts or more; there are {len(texts)}")
+        raise BadInput(f"shares need at least {FEWEST} texts; there are {len(texts)}")
     names = classifier.panel.names
     table = classifier.infer_batch(list(texts))
     rates, refused, basis = rates_of(classifier, cases)
@@ -167,7 +167,7 @@ def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | Non
     if not classifier.fitted.none_of_these or found is None:
         return None, "the panel has no background, so it cannot be estimated", basis
     if found.auroc is not None and found.auroc < LEAST_AUROC:
-        return None, f"background texts are hardly recognised (AUROC {found.auroc:.2f})", basis
+        return None, f"background texts are poorly recognised (AUROC {found.auroc:.2f})", basis
     others = [case.text for case in cases if case.label == NONE_OF_THESE]
     if len(cases) and len(others) < FEWEST_OUTSIDE:  # other panels' rates are not of a detector they moved
         return None, f"the labelled cases hold fewer than {FEWEST_OUTSIDE} of none of these", basis

@@ -123,7 +123,7 @@ def weaknesses(bank: Bank, made: Mapping[str, Any], found: Calibration | None) -
     if found is not None and not measured and found.accuracy is not None and found.accuracy < TOLD_APART:
         said.append(f"only {found.accuracy:.0%} of its own texts, held out, were classified correctly")
     if found is not None and found.auroc is not None and found.auroc < TOLD_APART:
-        said.append(f"unrelated texts are hardly recognised (AUROC {found.auroc:.2f})")
+        said.append(f"unrelated texts are poorly recognised (AUROC {found.auroc:.2f})")
     return [*said, *thin(bank, labelled=found is not None and (found.checked > 0 or measured))]
 
 

@@ -80,16 +80,14 @@ def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | N
     found = []
     for folder in folders:
         if not folder.is_dir():
-            raise BadInput(f"'{folder}' is no folder: give one with panels in it")
+            raise BadInput(f"'{folder}' is not a folder: give one that holds panels")
         for path in sorted({*folder.glob("panel.yaml"), *folder.glob("*/panel.yaml")}):
             cases, outside = path.parent / "cases.jsonl", path.parent / "ood.jsonl"
             if cases.is_file() and load_source(path).banks:
                 found.append(LabelledPanel(str(path), cases, outside if outside.is_file() else None))
     found += [LabelledPanel(name, *files) for name, files in packaged.items()]
     if len(found) < 2:
-        raise BadInput(
-            "leaving one panel out needs two at least: give folders with panel.yaml and cases.jsonl"
-        )
+        raise BadInput("at least two panels are needed: give folders with panel.yaml and cases.jsonl")
     return found
 
 

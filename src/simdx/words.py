@@ -14,6 +14,7 @@ from math import isclose
 
 NEXT_TO_NOTHING = 0.005  # bits
 ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
+GENERAL_ACTIONS = {**ACTIONS, "test": "Check further"}  # of a panel that is not about illness
 NO_PROMISE = "no error rate guaranteed"
 
 
@@ -22,9 +23,15 @@ def leading(label: str, posterior: Mapping[str, float]) -> str:
     return f"{label}, {percent(posterior[label])}"
 
 
-def headline(action: str, lead: str) -> str:
+def action_words(action: str, clinical: bool = True) -> str:
+    """The decision's name. A panel that is not about illness orders no tests."""
+    return (ACTIONS if clinical else GENERAL_ACTIONS)[action]
+
+
+def headline(action: str, lead: str, clinical: bool = True) -> str:
     """A case sent to review is not announced as the label it may well not be."""
-    return ACTIONS[action] if action == "review" else f"{ACTIONS[action]}: {lead}"
+    said = action_words(action, clinical)
+    return said if action == "review" else f"{said}: {lead}"
 
 
 def percent(p: float) -> str:
@@ -52,14 +59,14 @@ def simplex_words(
     whose = (
         f"D-SMC gives {said}{ceiling}."
         if same
-        else f"D-SMC, a second and blunter comparison, is not the answer: it gives {said}{ceiling}."
+        else f"D-SMC, a second and less precise method, is not the answer: it gives {said}{ceiling}."
     )
     if total_bits < NEXT_TO_NOTHING:
         return f"{whose} It leaves almost no uncertainty."
     share = min(1.0, max(0.0, aleatoric_bits / total_bits))
     return (
         f"{whose} Of its {total_bits:.2f} bits of uncertainty, {percent(share)} is ambiguity of the case "
-        f"(aleatoric: more tests help), and {percent(1 - share)} is doubt about the probabilities "
+        f"(aleatoric: more information helps), and {percent(1 - share)} is doubt about the probabilities "
         "themselves (epistemic: review helps)."
     )
 

@@ -145,7 +145,7 @@ def test_a_short_note_is_taken(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
-    with pytest.raises(BadInput, match="holds something else"):
+    with pytest.raises(BadInput, match="is not a folder of replies"):
         gather(HEADACHES, ["migraine | It throbs."], tmp_path, 5)
     with pytest.raises(BadInput, match="no text of a label"):
         gather(HEADACHES, ["Sorry."], tmp_path / "new", 5)

@@ -85,7 +85,6 @@ def test_a_prior_needs_a_conditioned_network(cli: Cli, network: Path, conditione
         (("--populations", 4), "populations"),
         (("--engine", "particles"), "engine"),
         (("--kernel", "soft"), "hard kernel"),
-        (("--network", "nowhere"), "no network"),
     ],
 )
 def test_a_network_is_refused_where_it_does_not_belong(

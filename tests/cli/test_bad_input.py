@@ -100,7 +100,7 @@ panel calibrate tickets.yaml                            | bank
 panel calibrate oral-lesions --data foreign.jsonl       | is not a label of the panel
 panel calibrate oral-lesions --ask none.txt             | is packaged
 panel prevalence P --unlabelled none.jsonl              | no file at none.jsonl
-panel prevalence P --unlabelled good.jsonl              | 30 texts or more
+panel prevalence P --unlabelled good.jsonl              | at least 30 texts
 panel compile oral-lesions --out good.jsonl             | is a file: give a folder
 library search ""                                       | the query is empty
 library show zz                                         | has no condition 'zz'
@@ -139,7 +139,7 @@ review make --data none.jsonl --out r                   | no file
 review import none --from x --role y                    | no review
 review summary folder                                   | holds no review
 policy tune P --out p.yaml --risk 2                     | --risk
-policy tune P --out p.yaml --ood good.jsonl             | --ood is for what --data tunes
+policy tune P --out p.yaml --ood good.jsonl             | --ood needs --data
 policy tune P --out no/such/p.yaml                      | folder
 policy tune P --out folder                              | names a folder
 policy tune C --out p.yaml --sets odd                   | --sets

@@ -53,7 +53,7 @@ def test_a_rehearsal_keeps_within_what_the_build_left(cli: Cli, tmp_path: Path) 
     asked = (tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()
     assert len(asked) == 3
     assert ran.json["rehearsal"]["calibration"]["writers"] < 3
-    assert "goes on without them" in ran.err
+    assert "left out of the calibration" in ran.err
     assert cli(*given).json["rehearsal"]["texts"] == 9  # without a limit it goes on
     assert len((tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()) == 12
 
@@ -62,7 +62,7 @@ def test_a_server_that_is_not_there_is_told_at_once(cli: Cli, tmp_path: Path) ->
     ran = cli("bank", "build", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank",
               "--simulator", "openai:m@http://127.0.0.1:9/v1")  # fmt: skip
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "simdx: no server answers at http://127.0.0.1:9/v1: start it, or mend the address\n"
+    assert ran.err == "simdx: no server answers at http://127.0.0.1:9/v1: start it, or correct the address\n"
     assert not (tmp_path / "bank").exists()
 
 
@@ -70,7 +70,7 @@ def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli
     panel = tmp_path / "p.yaml"
     panel.write_text("labels: [gout, {name: mumps, description: swollen jaw}]\n")
     told = cli("bank", "build", "--panel", panel, "--per-label", 3, "--out", tmp_path / "bank").complaint
-    for words in ("no description of gout", "larger one propose", f"simdx panel describe {panel}"):
+    for words in ("no description of gout", "larger model propose", f"simdx panel describe {panel}"):
         assert words in told
     seen = cli("panel", "describe", panel, "--simulator", "scripted")
     assert "nothing was written" in seen.out

@@ -67,7 +67,6 @@ def test_slips_are_one_line(cli: Cli, panel: Path, tmp_path: Path) -> None:
         ((panel, binary), "save the reply as plain text"),
         ((panel, tmp_path / "none.txt"), "cannot be read"),
         ((panel,), "give the reply"),
-        ((), "say which panel"),
         (("oral-lesions", REPLIES[0]), "give --out"),
         (("--panel", panel, "--from", REPLIES[0]), "--from needs --out"),
     ):

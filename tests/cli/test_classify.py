@@ -93,10 +93,9 @@ def test_files(cli: Cli, tmp_path: Path) -> None:
     big = tmp_path / "big.txt"
     big.write_text("word " * 1_000_001)
     assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
-    assert "cannot be read" in cli("classify", "--file", tmp_path / "gone.txt").complaint
     assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
     (tmp_path / "note.docx").write_text(CASE)
-    assert "no plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
+    assert "not plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
 
 
 def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: Path) -> None:
@@ -147,8 +146,6 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     a = cli("classify", CASE, *ORAL, "--bank", bank, "--json").json
     check_answer(a)
     assert a["out_of_class"] > 0.5  # the library describes the case better than such texts do
-    bank.write_text('{"label": "gingivitis", "text": "x"}\n')
-    assert "row 1: its label is not in panel" in cli("classify", CASE, *ORAL, "--bank", bank).complaint
 
 
 def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
@@ -174,7 +171,7 @@ def test_the_words_on_the_terminal(cli: Cli) -> None:
     assert not any(word in ran.out for word in ("aleatoric", "epistemic", "simplex", "α", "bits"))
     rest = cli("classify", CASE, *ORAL, "--verbose").out
     assert all(
-        word in rest for word in ("aleatoric", "a second and blunter comparison", "effective simulations")
+        word in rest for word in ("aleatoric", "a second and less precise method", "effective simulations")
     )
 
 

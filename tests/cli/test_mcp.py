@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from simdx.cli.mcp import server
+from simdx.cli.serve import server
 from simdx.errors import NotAllowed
 
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."

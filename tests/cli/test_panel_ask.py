@@ -93,7 +93,6 @@ def test_lines_of_a_pipe_and_none_of_these(
 def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path, texts: Path) -> None:
     for given, said in (
         ((panel, "--ask", panel.with_name("nowhere.txt")), "cannot be read"),
-        ((panel, "--ask", texts, "--data", texts), "leave one of them out"),
-        (("oral-lesions", "--ask", texts), "is packaged"),
+        ((panel, "--ask", texts, "--data", texts), "give only one of them"),
     ):
         assert said in cli("panel", "calibrate", *given).complaint

@@ -90,7 +90,7 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
     for arguments, said in (
         (["--outside", str(books)], "by the same writer"),
         (["--inside", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["--inside", str(panel.with_name("bank.jsonl"))], "are the panel's own"),
+        (["--inside", str(panel.with_name("bank.jsonl"))], "are in the panel's bank"),
         (["--inside", str(labelled)], "is not a label of the panel"),
         (["--inside", str(books)], "label"),
         (["--inside", str(fruit), "--outside", str(fruit)], "are both inside and outside"),

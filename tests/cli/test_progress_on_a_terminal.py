@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from simdx.cli.progress import say_model
+from simdx.cli.output import say_model
 from simdx.simulators import DEFAULT
 from tests.cli.conftest import Cli
 
@@ -83,9 +83,9 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
     calls = [int(n) for n in re.findall(r"(\d+) calls, \d+ a minute, \d+ tokens, \d+ rejected", seen)]
     assert calls, seen
     assert calls == sorted(calls)
-    assert "the language model simulates anew" in seen
+    assert "the language model simulates new texts" in seen
     quiet = cli(*LIVE)
-    assert quiet.err.startswith("warning: cut short: the budget ended")
+    assert quiet.err.startswith("warning: stopped early: the budget was used up")
     assert quiet.err.count("\n") == 1
     assert quiet.json["posterior"] == json.loads(out)["posterior"]
 
@@ -95,7 +95,7 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
     [
         ("m-smc", "live", None, f"{DEFAULT} (--simulator"),
         ("elicited", "exact", None, f"asking {DEFAULT} (--simulator"),
-        ("m-smc", "live", "scripted", "the language model simulates anew"),
+        ("m-smc", "live", "scripted", "the language model simulates new texts"),
         ("elicited", "exact", "scripted", ""),
         ("auto", "exact", None, ""),
     ],

@@ -39,20 +39,13 @@ def clean(ran: Ran, code: int = 0) -> Ran:
 
 
 def test_an_answer(cli: Cli, panel: Path) -> None:
-    asked = (
-        "--panel",
-        panel,
-        "--embedder",
-        "hashing",
-        f"The courier{CLEAR} lost{C1} my{BIDI} parcel{TITLE}.",
-    )
+    text = f"The courier{CLEAR} lost{C1} my{BIDI} parcel{TITLE}."
+    asked = ("--panel", panel, "--embedder", "hashing", text)
     for more in ((), ("--verbose",), ("--ask",)):
         assert "delivery" in clean(cli("classify", *asked, *more)).out
     told = clean(cli("classify", *asked, "--json")).json
-    assert set(told["posterior"]) == {
-        f"delivery{CLEAR}",
-        f"billing{C1}{BIDI}",
-    }  # JSON says the same in escapes
+    # JSON says the same in escapes
+    assert set(told["posterior"]) == {f"delivery{CLEAR}", f"billing{C1}{BIDI}"}
 
 
 def test_panels_and_banks(cli: Cli, panel: Path) -> None:
@@ -62,15 +55,8 @@ def test_panels_and_banks(cli: Cli, panel: Path) -> None:
 
 
 def test_an_evaluation(cli: Cli, panel: Path, tmp_path: Path) -> None:
-    rows = [
-        {
-            "id": f"{CLEAR}{i}",
-            "text": f"my parcel{C1} {i}",
-            "label": f"billing{C1}{BIDI}",
-            "sex": f"f{CLEAR}[/]",
-        }
-        for i in range(3)
-    ]
+    row = {"text": f"my parcel{C1}", "label": f"billing{C1}{BIDI}", "sex": f"f{CLEAR}[/]"}
+    rows = [{**row, "id": f"{CLEAR}{i}"} for i in range(3)]
     cases = tmp_path / "cases.jsonl"
     cases.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     asked = ("--panel", panel, "--embedder", "hashing", "--data", cases, "--resamples", "100", "--by", "sex")

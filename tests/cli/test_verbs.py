@@ -50,14 +50,6 @@ def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
     before = path.read_text()
     path.write_text(before.replace('"c"', '"a: b"'))
     assert "more than once" in cli("panel", "check", path).complaint
-    assert "at least two" in cli("panel", "new", tmp_path / "one.yaml", "--label", "only").complaint
-    assert not (tmp_path / "one.yaml").exists()
-
-
-def test_experiment_is_no_verb(cli: Cli) -> None:
-    done = cli("experiment", "run", "x.yaml")
-    assert done.code == 2
-    assert "experiment" in done.err
 
 
 def test_models_verbs(cli: Cli) -> None:
@@ -65,9 +57,7 @@ def test_models_verbs(cli: Cli) -> None:
     assert rows["wordllama"]["here"] is True
     assert rows["smollm2"]["sha256"]
     assert cli("models", "verify", "wordllama").code == 0
-    unknown = cli("models", "pull", "nope").complaint
-    assert "unknown model" in unknown
-    assert "smollm2" in unknown
+    assert "smollm2" in cli("models", "pull", "nope").complaint
 
 
 def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
@@ -125,7 +115,7 @@ def test_a_misspelt_key_is_named_with_the_right_one(cli: Cli, tmp_path: Path) ->
     assert "did you mean 'aliases'?" in cli("panel", "show", path).complaint
 
 
-def test_make_import_summary(cli, tmp_path):
+def test_a_review_is_made_imported_and_summarised(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "review"
     made = cli("review", "make", "--data", "oral-lesions", "--out", out, "--sample", 4, "--json").json
     assert made["cases"] == 4
@@ -141,13 +131,9 @@ def test_make_import_summary(cli, tmp_path):
     found = cli("review", "summary", out, "--json").json
     assert (found["scales"]["correctness"]["mean"], len(found["revise"])) == (3, 4)
     assert found["reviewers"]["reviewer-1"]["role"] == "oral pathologist"
-    again = cli(
-        "review", "make", "--data", "oral-lesions", "--out", tmp_path / "two", "--revise", out, "--json"
-    )
-    assert again.json["cases"] == 4
+    again = ("review", "make", "--data", "oral-lesions", "--out", tmp_path / "two", "--revise", out)
+    assert cli(*again, "--json").json["cases"] == 4
     assert "to revise: 4" in cli("review", "summary", out).out
-    assert "holds no review" in cli("review", "summary", tmp_path).complaint
-    assert "no file" in cli("review", "make", "--data", "none.jsonl", "--out", tmp_path / "x").complaint
     assert json.loads((out / "review.json").read_text("utf-8"))["format"] == 1
 
 

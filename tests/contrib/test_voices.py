@@ -14,7 +14,7 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview
 from simdx.classifier import Classifier
-from simdx.cli.progress import prepare
+from simdx.cli.output import prepare
 from simdx.methods import PanelData
 from simdx.methods.fitted import Settings
 from simdx.panels import load_panel

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from simdx import library
 from simdx.classifier import Classifier
 from simdx.panels import disclaimer, load_panel
 from simdx.report.page import Section, render
@@ -16,7 +17,16 @@ from simdx.service.app import create_app
 from tests.service.conftest import PANEL, URL, make_config, tickets
 from tests.service.test_cds import invocation, note
 
-CLINICAL = ("clinician", "medical", "diagnos", "patient")
+CLINICAL = (
+    "clinician",
+    "medical",
+    "diagnos",
+    "patient",
+    "emergency",
+    "condition",
+    "test further",
+    "further test",
+)
 TICKET = "The parcel never came and the courier does not answer."
 
 
@@ -63,6 +73,23 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     assert ("clinician" in said) is (action == "review")
     general = fhir.assessment_of(answer, replace(same, register="general"), text=TICKET, answer_id="0")
     assert clinical_words(general["mitigation"]) == set()
+
+
+def test_no_illness_is_named_beside_a_general_panel(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.yaml"
+    labels = "labels: [change a delivery address, cooking recipe question, out-of-stock enquiry]\n"
+    path.write_text(labels + "register: general\n")
+    chest = "Crushing chest pain that spreads into my left arm, and I am sweating. Also: the parcel is late."
+    noise = "The neighbours are loud every night."
+    classifier = Classifier(path)
+    heart, loud = classifier.infer(chest), classifier.infer(noise)
+    assert [near.condition for near in loud.outside.nearest] == ["noisy neighbours complaint"]
+    assert (loud.decision.action, loud.headline.split(":")[0]) == ("test", "Check further")
+    assert not any(library.condition(near.condition).medical for near in heart.outside.nearest)
+    assert clinical_words(render("t", [Section("one", chest, heart)], panel=load_panel(path))) == set()
+    assert clinical_words(json.dumps([heart.decision.reasons, heart.headline, heart.outside_words])) == set()
+    path.write_text(labels)  # the same labels in a clinic's panel
+    assert any(near.emergency for near in Classifier(path).infer(chest).outside.nearest)
 
 
 def test_a_report_of_tickets_is_no_clinics(tmp_path: Path) -> None:

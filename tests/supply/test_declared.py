@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "simdx"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Which extra a file needs; a file under none of these runs with the core install.
 EXTRA_OF = {
-    "bank_score.py": "report", "cli/mcp.py": "mcp", "report/plots.py": "report",
+    "bank_score.py": "report", "cli/serve.py": "mcp", "report/plots.py": "report",
     "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
     "methods/fitted.py": "eval",

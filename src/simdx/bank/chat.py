@@ -138,7 +138,7 @@ def judge(rows: Sequence[ReplyText], panel: Panel, per_label: int) -> Gathered:
 def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -> Gathered:
     """Add replies to the folder, and write the bank anew once every label has texts."""
     if folder.exists() and not (folder / STORE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder} holds something else: choose a new folder with --out")
+        raise BadInput(f"{folder} is not a folder of replies: choose a new folder with --out")
     stored = [
         ReplyText(row.get("label"), str(row.get("condition") or ""), str(row.get("text")))
         for _, row in (jsonl_rows(folder / STORE) if (folder / STORE).is_file() else ())

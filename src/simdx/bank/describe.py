@@ -97,9 +97,7 @@ def write_descriptions(path: Path, descriptions: Mapping[str, str]) -> None:
         trial.unlink(missing_ok=True)
     wanted = {label.name: descriptions.get(label.name, label.description) for label in before.labels}
     if {label.name: label.description for label in after.labels} != wanted:
-        raise BadInput(
-            f"{path.name} is written in a way that cannot be added to: put the descriptions in by hand"
-        )
+        raise BadInput(f"{path.name} cannot be edited automatically: write the descriptions into it yourself")
     write_atomically(path, text)
 
 

@@ -29,9 +29,9 @@ def export_bank(folder: Path, to: Path) -> int:
     for problem in files.problems_of(folder):
         raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
     if to.suffix not in (".jsonl", ".parquet"):
-        raise BadInput(f"'{to.name}' ends neither in .jsonl nor in .parquet")
+        raise BadInput(f"'{to.name}' must end in .jsonl or .parquet")
     if to.exists():
-        raise BadInput(f"'{to}' exists: choose a new file, nothing was written")
+        raise BadInput(f"'{to}' exists already: nothing was written; choose a new file")
     listed = files.read_manifest(folder)["files"]  # a file it does not list is not of this bank
     places = [folder / name for name in (files.BANK_FILE, files.BACKGROUND_FILE) if name in listed]
     rows = [_exported(row) for place in places for _, row in jsonl_rows(place)]

@@ -135,7 +135,7 @@ def failed_line(report: BuildReport, out: Path) -> RunFailed:
     have, want = sum(report.usable.values()), sum(report.wanted.values())
     return RunFailed(
         f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "
-        f"'{out}', run the same command again to go on"
+        f"'{out}', run the same command again to continue"
     )
 
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
-from simdx.cli.progress import Progress, prepare, say_model
+from simdx.cli.options import File
+from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
     from simdx.abc.prior import Prior
     from simdx.answer import Answer
     from simdx.classifier import Classifier
-    from simdx.reading import Reading
 
 MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
 
@@ -33,18 +32,18 @@ def classify(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
     *,
     panel: options.PanelNames = None,
-    file: Annotated[Path | None, Option(help="Read the case from a UTF-8 file.")] = None,
+    file: Annotated[File, Option(help="Read the case from a UTF-8 file.")] = None,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    policy: Annotated[Path | None, Option(help="A decision policy (YAML); default: the panel's own.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Also say which finding to ask for next.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="The whole answer, in words.")] = False,
+    policy: Annotated[File, Option(help="Decision policy (YAML); default: the panel's.")] = None,
+    ask: Annotated[bool, Option("--ask", help="Also name what to ask for next.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print the whole answer in words.")] = False,
     json: options.AsJson = False,
-    html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
+    html: Annotated[File, Option(help="Also write the answer as an HTML page.")] = None,
 ) -> None:
-    """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence.
+    """Classify one text: the probability of each label, with uncertainty, decision and evidence.
 
-    Several panels are independent questions: {"results": […]} with --json, an answer for each.
+    Several panels are independent questions, each with an answer of its own: with --json {"results": […]}.
     """
     case = read_case(text, file)
     from simdx.classifier import infer_panels
@@ -74,8 +73,8 @@ def classify(
             sampler = answer.provenance.sampler
             if sampler is not None and sampler.outcome == "budget":
                 note(f"warning: {answer.provenance.notes[-1]}")
-        several = {"results": [answer.to_json() for answer in answers]}
-        print_json(several if len(answers) > 1 else answers[0].to_json())
+        told = [answer.to_json() for answer in answers]
+        say(json, {"results": told} if len(told) > 1 else told[0])
         return
     from rich.console import Console
 
@@ -115,7 +114,7 @@ def _by_library(case: str, json: bool) -> None:
     from simdx.words import percent
 
     found = nearest(case, MOST_NEAR)
-    reason = "the library's shares are a search, not calibrated probabilities"
+    reason = "the library's shares come from a search and are not calibrated probabilities"
     rows = [
         {"condition": m.condition.name, "probability": m.score, "emergency": m.condition.emergency}
         for m in found
@@ -123,7 +122,8 @@ def _by_library(case: str, json: bool) -> None:
     lines = (
         f"{percent(m.score):>9}  {m.condition.name}{' (emergency)' * m.condition.emergency}" for m in found
     )
-    whole = dict.fromkeys(Answer.model_fields) | {
+    keys = (name for name, field in Answer.model_fields.items() if not field.exclude)
+    whole = dict.fromkeys(keys) | {
         "panel": "library",
         "method": "library",
         "label": found[0].condition.name,
@@ -131,14 +131,19 @@ def _by_library(case: str, json: bool) -> None:
         "outside": {"nearest": rows},
         "decision": {"action": "test", "reason": reason, "reasons": [reason], "promise": None},
     }
-    say(json, whole, *lines, f"test further: {reason}")
+    say(json, whole, *lines, f"not accepted: {reason}")
 
 
 def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path | None) -> list[str]:
     names = panels or [""]  # refused with the packaged names
     if len(set(names)) < len(names):
         raise BadInput("a panel is named twice")
-    given = {"--bank": chosen.bank, "--network": chosen.network, "--real": chosen.real, "--policy": policy}
+    given = {
+        "--bank": chosen.bank,
+        "--network": chosen.network,
+        "--real": chosen.real_cases,
+        "--policy": policy,
+    }
     for option, value in given.items():
         if value is not None and len(names) > 1:
             raise BadInput(f"{option} applies to one panel: ask about the others separately")
@@ -196,7 +201,7 @@ def _one_case(file: Path) -> str:
             if file.suffix.lower() in _TABLES:
                 raise table
             if file.suffix.lower() in _DOCUMENTS:
-                raise BadInput(f"{file.name} is no plain text: save it as .txt and give that")
+                raise BadInput(f"{file.name} is not plain text: save it as .txt")
             text = _decode(stream.read(MAX_BYTES + 1), file.name)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None
@@ -218,25 +223,19 @@ def _decode(data: bytes, where: str) -> str:
 
 # --------------------------------------------------------------------------- simdx read
 
-_STYLES = {
-    "negated": "strike",
-    "possible": "italic",
-    "hypothetical": "bright_black",
-    "past": "bright_black",
-    "family": "bright_black",
-    "normal": "bright_black",
-}
+_STYLES = {"present": "", "negated": "strike", "possible": "italic"}
+_GREY = "bright_black"  # hypothetical, past, family, normal
 
 
 def read(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The text, or - for standard input.")] = None,
     *,
-    file: Annotated[Path | None, Option(help="Read the text from a UTF-8 file.")] = None,
+    file: Annotated[File, Option(help="Read the text from a UTF-8 file.")] = None,
     json: options.AsJson = False,
 ) -> None:
-    """What in a text is present, negated, possible, hypothetical, past, another person's or normal.
+    """Show which findings of a text are present, negated, possible, hypothetical, past, normal, or of others.
 
-    Denied findings are struck through; what is past, another's, conditional or normal is grey.
+    Denied findings are struck through; findings that are past, of others, hypothetical or normal are grey.
     """
     from simdx.reading import is_english
     from simdx.reading import read as read_text
@@ -248,23 +247,17 @@ def read(
     english = is_english(case)
     if not english:
         note("warning: the text does not look like English, the only language covered")
+    say(json, {"english": english, "spans": [asdict(span) for span in reading.spans]})
     if json:
-        print_json({"english": english, "spans": [asdict(span) for span in reading.spans]})
-    else:
-        _show(reading)
-
-
-def _show(reading: Reading) -> None:
+        return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
-    shown = Text(reading.text)
+    shown, console = Text(reading.text), Console(highlight=False)
     for span in reading.spans:
-        shown.stylize(_STYLES.get(span.assertion, ""), span.start, span.end)
-    console.print(shown)
-    for span in reading.spans:
+        shown.stylize(_STYLES.get(span.assertion, _GREY), span.start, span.end)
         if span.assertion != "present":
             because = f"section {span.section}" if not span.trigger and span.section else span.trigger
             why = f"  ({because})" if because and span.assertion != "normal" else ""
-            console.print(Text(f"  {span.assertion:<12}  {span.text}{why}"))
+            shown.append(f"\n  {span.assertion:<12}  {span.text}{why}")
+    console.print(shown)

@@ -1,56 +1,58 @@
-"""`simdx evaluate`: labelled cases in, metrics with intervals out; `simdx compare`: two such runs."""
+"""Labelled cases: `simdx evaluate`, `simdx compare`, `simdx policy tune|show`, and their expert review."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say, write_line
-from simdx.cli.progress import Progress, prepare, say_model
+from simdx.cli.options import File, Many
+from simdx.cli.output import Progress, note, prepare, say, say_model
+from simdx.datasets import Columns, Dataset, load_oral, open_data, read_cases
+from simdx.datasets.dataset import check_options
+from simdx.datasets.differential import differentials
+from simdx.decide.policy import Policy, policy_data, policy_text, policy_words, read_policy
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
+from simdx.panels import load_panel
+from simdx.types import NONE_OF_THESE
 
-if TYPE_CHECKING:
-    from simdx.datasets import Columns, Dataset
+Folder = Annotated[Path, Argument(metavar="DIR", help="What 'simdx evaluate --out' wrote.")]
 
 
 @options.spread
 def evaluate(
-    data: Annotated[str, Option(help="Cases, none of these too: JSONL, CSV, Parquet, or a packaged set.")],
+    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV, Parquet, or a packaged set.")],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    ood: Annotated[str | None, Option(help="Cases of none of the labels, a file.")] = None,
+    ood: Annotated[str | None, Option(help="A file of cases of none of the labels.")] = None,
     by: Annotated[str | None, Option(help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     options_column: Annotated[str | None, Option(help="Column of a case's own options: A|B|C.")] = None,
-    calibrate: Annotated[Path | None, Option(help="Labelled cases to calibrate on.")] = None,
-    coverage: Annotated[float, Option(help="Coverage asked of conformal sets.")] = 0.9,
-    out: Annotated[Path | None, Option(help="Folder for rows, metrics and report.")] = None,
-    resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
+    calibrate: Annotated[File, Option(help="Labelled cases to calibrate on.")] = None,
+    coverage: Annotated[float, Option(help="Coverage of conformal sets.")] = 0.9,
+    out: Annotated[File, Option(help="Folder for rows, metrics and report.")] = None,
+    resume: Annotated[bool, Option(help="Continue a killed run that had the same --out.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
-    compare: Annotated[list[str] | None, Option(metavar="METHOD", help="Others: A,B or A:MODEL.")] = None,
+    compare: Annotated[
+        Many, Option(metavar="METHOD", help="Methods to compare with: A,B or A:MODEL.")
+    ] = None,
     resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
-    """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
+    """Measure a method on labelled cases: accuracy, calibration, selective prediction and subgroups."""
     from simdx.compare import Run, lines, paired
-    from simdx.datasets import open_data, read_cases
-    from simdx.datasets.dataset import check_options
-    from simdx.datasets.differential import differentials
     from simdx.evaluate import evaluate as run
     from simdx.fitting import methods
-    from simdx.panels import load_panel
-    from simdx.types import NONE_OF_THESE
 
-    labels = load_panel(panel).names
-    columns = layout.columns
+    known = options.outcomes(panel)
+    labels, columns = known[:-1], layout.columns
     chosen_prior = prior.over(labels)
-    known = (*labels, NONE_OF_THESE)
     cases, labelled_outside = open_data(data, columns=columns, labels=known).cases.apart(labels)
     cases.label_index(labels)  # a packaged set may belong to another panel
     differentials(cases, labels)  # read again by what needs them; a bad one is told before the work
@@ -85,15 +87,12 @@ def evaluate(
                     options=options_column, resamples=100)  # fmt: skip
         found.append(paired(first, Run.of(method, other), resamples=max(resamples, 1000)))
     if out is not None:
-        note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
-    if json:
-        print_json({**record, "compare": found} if compare else record)
-        return
-    from simdx.report.summary import print_evaluation
+        note(f"wrote metrics.json, cases.parquet and report.html in {out}")
+    if not json:
+        from simdx.report.summary import print_evaluation
 
-    print_evaluation(result)
-    for one in found:
-        write_line("\n".join(lines(one)))
+        print_evaluation(result)
+    say(json, {**record, "compare": found} if compare else record, *(x for one in found for x in lines(one)))
 
 
 def _joined(labelled: Dataset | None, given: Dataset | None) -> Dataset | None:
@@ -104,8 +103,6 @@ def _joined(labelled: Dataset | None, given: Dataset | None) -> Dataset | None:
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:
-    from simdx.datasets import load_oral, read_cases
-
     if ood is None:
         return None
     if ood == "oral-lesions" and not Path(ood).exists():
@@ -114,14 +111,163 @@ def _outside(ood: str | None, columns: Columns) -> Dataset | None:
 
 
 def compare(
-    first: Annotated[Path, Argument(metavar="DIR", help="What 'simdx evaluate --out' wrote.")],
-    second: Annotated[Path, Argument(metavar="DIR", help="Another such folder, of the same cases.")],
+    first: Folder,
+    second: Folder,
     resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
     seed: options.Seed = 0,
     json: options.AsJson = False,
 ) -> None:
-    """Differences between two runs on the same cases: paired bootstrap intervals and p-values."""
+    """Compare two evaluations of the same cases: paired bootstrap intervals and p-values."""
     from simdx.compare import Run, lines, paired
 
     found = paired(Run.read(first), Run.read(second), resamples=resamples, seed=seed)
     say(json, found, *lines(found))
+
+
+# --------------------------------------------------------------------------- simdx policy
+
+policy = Typer()
+
+
+@policy.command()
+@options.spread
+def tune(
+    panel: options.PanelName,
+    out: Annotated[Path, Option(help="The policy file to write (YAML).")],
+    data: Annotated[File, Option(help="Labelled cases; default: simulated text.")] = None,
+    *,
+    ood: Annotated[str | None, Option(help="With --data: at least 60 outside cases, for 'accept'.")] = None,
+    layout: options.ColumnOptions,
+    risk: Annotated[float, Option(help="Highest error rate among accepted answers.")] = 0.05,
+    confidence: Annotated[float, Option(help="With --data: confidence in that rate.")] = 0.9,
+    coverage: Annotated[float, Option(help="With --data: coverage of conformal sets.")] = 0.9,
+    sets: Annotated[
+        Literal["split", "class-conditional"], Option(help="With --data: kind of conformal sets.")
+    ] = "class-conditional",
+    chosen: options.MethodOptions,
+    none_prior: options.NonePrior = None,
+    json: options.AsJson = False,
+) -> None:
+    """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
+    if not 0 < risk < 1:
+        raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
+    if ood is not None and data is None:
+        raise BadInput("--ood needs --data: give cases of the labels as well")
+    options.check_target(out, "--out")
+    classifier = chosen.classifier(panel, none_prior=none_prior)
+    if data is None:
+        found = classifier.desk.tuned(risk)
+    else:
+        names, columns = classifier.panel.names, layout.columns
+        given = read_cases(data, columns=columns, labels=(*names, NONE_OF_THESE))
+        cases, labelled_outside = given.apart(names)
+        outside = _joined(labelled_outside, _outside(ood, columns))
+        found = classifier.tune_policy(
+            cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage,
+            kind=sets, outside=outside.texts if outside else [],
+        )  # fmt: skip
+    write_atomically(out, policy_text(found))
+    note(f"wrote {out}")
+    _say_policy(found, json)
+
+
+@policy.command("show")
+def show_policy(
+    policy: Annotated[File, Argument(metavar="[FILE]", help="A policy file.")] = None,
+    panel: Annotated[str | None, Option(help="Show the policy of this panel.")] = None,
+    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's.")] = None,
+    allow_remote: options.AllowRemote = False,
+    json: options.AsJson = False,
+) -> None:
+    """Show a policy in words; without a file, the policy that a panel's answers use."""
+    if policy is not None:
+        if bank is not None:
+            raise BadInput("--bank goes with --panel: a policy file needs no bank")
+        _say_policy(read_policy(policy, None if panel is None else load_panel(panel)), json)
+        return
+    if panel is None:
+        raise BadInput("give a policy file or --panel")
+    from simdx.classifier import Classifier
+
+    desk = Classifier(panel, bank, allow_remote=allow_remote).desk
+    _say_policy(replace(desk.policy, evidence=desk.evidence), json)
+
+
+def _say_policy(found: Policy, json: bool) -> None:
+    say(json, policy_data(found), *policy_words(found))
+
+
+# --------------------------------------------------------------------------- simdx review
+
+review = Typer()
+Review = Annotated[Path, Argument(metavar="DIR", help="The folder of the review.")]
+
+
+@review.command()
+@options.spread
+def make(
+    data: Annotated[str, Option(help="A file of cases, a bank folder, or oral-lesions.")],
+    out: Annotated[Path, Option(help="A new folder for the forms and their key.")],
+    *,
+    reviewer: Annotated[Many, Option(help="A reviewer; repeatable.")] = None,
+    sample: Annotated[int | None, Option(help="Review a random sample of this size.")] = None,
+    revise: Annotated[File, Option(help="An earlier review: its cases to revise.")] = None,
+    show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
+    layout: options.CaseColumns,
+    seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,
+    json: options.AsJson = False,
+) -> None:
+    """Write a blinded, shuffled form (HTML and CSV) for each reviewer."""
+    from simdx.review import make_review, open_review, summarise
+
+    only = None
+    if revise is not None:
+        only = [row["id"] for row in summarise(open_review(revise)).revise]
+        if not only:
+            raise BadInput(f"no case of the review in {revise} needs a revision")
+    sheet = make_review(
+        data, out, reviewers=reviewer or ["reviewer-1"], seed=seed, sample=sample, only=only,
+        show_label=show_label, columns=layout.columns,
+    )  # fmt: skip
+    forms = [str(out / f"form-{name}.html") for name in sheet.order]
+    say(
+        json,
+        {"review": sheet.review, "cases": len(sheet.hashes), "forms": forms, "scores": sheet.scores_file},
+        f"{len(sheet.hashes)} texts; keep {out / 'review.json'} to yourself; send each reviewer one form:",
+        *(f"  {form} (or its .csv)" for form in forms),
+    )
+
+
+@review.command("import")
+def import_(
+    folder: Review,
+    source: Annotated[Path, Option("--from", help="A filled form (HTML or CSV).")],
+    role: Annotated[str, Option(help="What the reviewer is, e.g. 'oral pathologist'.")],
+    json: options.AsJson = False,
+) -> None:
+    """Check a filled form and store its scores beside the data."""
+    from simdx.review import import_scores, open_review
+
+    done = import_scores(open_review(folder), source, role=role)
+    about = {"reviewer": done.reviewer, "scored": done.scored, "unscored": done.unscored}
+    said = f"{done.reviewer}: {done.scored} texts scored, {done.unscored} not; saved in {done.scores_file}"
+    say(json, {**about, "scores": str(done.scores_file)}, said)
+
+
+@review.command()
+def summary(folder: Review, json: options.AsJson = False) -> None:
+    """Show means, spread, agreement and the cases to revise."""
+    from simdx.review import open_review, summarise
+
+    found = summarise(open_review(folder)).to_json()
+    lines = [f"{found['n_scored']} of {found['n_cases']} texts scored"]
+    lines += [f"  {name} ({about['role']}): {about['n']} texts" for name, about in found["reviewers"].items()]
+    for scale, values in found["scales"].items():
+        shown = [f"{k} {v:.2f}" for k, v in values.items() if isinstance(v, float)]
+        lines.append(f"{scale}: {', '.join(shown) or 'no scores yet'}")
+    if agreed := found["label_agreement"]:
+        lines.append(f"named diagnosis agrees with the label: {agreed['agreement']:.2f} of {agreed['n']}")
+    lines.append(f"to revise: {len(found['revise'])}")
+    for row in found["revise"]:
+        lines.append(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
+    say(json, found, *lines)

@@ -6,28 +6,47 @@ Exit 0 done; 2 bad input, one clear line on stderr; 1 a failure while running, o
 Set SIMDX_DEBUG=1 to see the traceback of a failure.
 """
 
+import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
 
 from simdx.errors import SimdxError, plain
 
-# The module of each verb and its name there, in the order of the help text.
+# Where each verb is, and what `simdx --help` says of it.
 VERBS = {
-    "quickstart": "quickstart", "classify": "classify", "read": "classify", "evaluate": "evaluate",
-    "compare": "evaluate", "panel": "panel.app", "library": "models.library", "models": "models.app",
-    "bank": "bank.app", "abi": "abi.app", "bench": "bench.app", "review": "review.app",
-    "policy": "policy.app", "serve": "serve", "token": "audit.tokens", "audit": "audit.app", "mcp": "mcp",
-    "scale": "scale.app", "validate": "bench.validate",
-}  # fmt: skip
+    "quickstart": ("quickstart", "Go from label names to answers, step by step."),
+    "classify": ("classify", "Classify one text: probabilities, decision and evidence."),
+    "read": ("classify.read", "Show which findings of a text are present or negated."),
+    "evaluate": ("evaluate", "Measure accuracy and calibration on labelled cases."),
+    "compare": ("evaluate.compare", "Compare two evaluations of the same cases."),
+    "panel": ("panel.app", "Panels (sets of labels): make, check, calibrate."),
+    "library": ("models.library", "The library of conditions and topics: search, show."),
+    "models": ("models.app", "Model weights: list, download, verify."),
+    "bank": ("bank.app", "Banks (simulated texts of each label): make, check."),
+    "abi": ("models.abi", "A network that answers as D-SMC does: train, report."),
+    "bench": ("bench.app", "Measure speed on this machine."),
+    "review": ("evaluate.review", "Blinded expert review of cases and banks."),
+    "policy": ("evaluate.policy", "Decision thresholds: tune, show."),
+    "serve": ("serve", "Answer over HTTP: API, CDS Hooks, FHIR and a web page."),
+    "token": ("audit.tokens", "Tokens: who may call the service."),
+    "audit": ("audit.app", "The audit log of the service: export, verify."),
+    "mcp": ("serve.mcp", "Answer an assistant's tool calls (Model Context Protocol)."),
+    "scale": ("scale.app", "Many cases on a machine or cluster; banks from servers."),
+    "validate": ("bench.validate", "Check the recipe's constants on other panels."),
+}
 
 
-def program(args: Sequence[str] = ()) -> typer.Typer:
-    """The command line with the verb that the arguments name; with all verbs where they name none."""
+def program(args: Sequence[str] | None = None) -> typer.Typer:
+    """The command line with the verb that the arguments name, or with a list of all verbs.
+
+    Without arguments: with all verbs whole, which imports all of them.
+    """
     app = typer.Typer(
         name="simdx",
         help="Sort a text into your labels or none of these, with calibrated probabilities.",
@@ -38,27 +57,33 @@ def program(args: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_root)
-    named = next((arg for arg in args if not arg.startswith("-")), None)
-    for verb in (named,) if named in VERBS else VERBS:
-        module, _, name = VERBS[verb].partition(".")
-        found = getattr(import_module(f"simdx.cli.{module}"), name or verb)
+    named = next((arg for arg in args or () if not arg.startswith("-")), None)
+    for verb, (place, said) in VERBS.items():
+        if named in VERBS and verb != named:
+            continue
+        found = _only_listed if args is not None and named not in VERBS else _imported(place, verb)
         if isinstance(found, typer.Typer):  # a verb with verbs of its own
-            app.add_typer(found, name=verb)
+            app.add_typer(found, name=verb, help=said, short_help=said, no_args_is_help=True)
+            _whole_lines(found)
         else:
-            app.command(verb)(found)
-    _whole_lines(app)
+            app.command(verb, short_help=said)(found)
     return app
 
 
-def _whole_lines(app: typer.Typer) -> None:
+def _imported(place: str, verb: str) -> Any:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"simdx.cli.{module}"), name or verb)
+
+
+def _only_listed() -> None:
+    """A verb of which `simdx --help` shows its name."""
+
+
+def _whole_lines(group: typer.Typer) -> None:
     """Let a list of commands show the first sentence of each whole: without a short help it is cut off."""
-    for command in app.registered_commands:
-        said = command.help or (command.callback.__doc__ if command.callback else None) or ""
-        command.short_help = re.split(r"(?<=[.:])\s*\n\s*\n", said.strip())[0].replace("\n   ", "")
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            group.short_help = str(group.typer_instance.info.help or "")
-            _whole_lines(group.typer_instance)
+    for command in group.registered_commands:
+        said = inspect.getdoc(command.callback) or ""
+        command.short_help = " ".join(said.partition("\n\n")[0].split())
 
 
 def _root(

@@ -1,23 +1,36 @@
-"""`simdx models list|pull|verify`: weights; `simdx library search|show`: conditions that need no model."""
+"""`simdx models list|pull|verify`: weights; `simdx library search|show`: conditions that need no model;
+`simdx abi train|report`: an amortised network, and how faithful it is to D-SMC."""
 
-from dataclasses import asdict
-from typing import Annotated
+from __future__ import annotations
 
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
 from typer import Argument, Option, Typer
 
+from simdx.abc.prior import Prior
 from simdx.cli import options
-from simdx.cli.output import note, say
+from simdx.cli.options import File
+from simdx.cli.output import Progress, note, say
+from simdx.datasets import read_cases
+from simdx.embedders import embed_texts
 from simdx.errors import BadInput, RunFailed
+from simdx.library import find, meant_by, suggestions, texts
+from simdx.models import REGISTRY, describe, verify_or_explain
+from simdx.models.verify import folder_of, home
+from simdx.types import Float, Int
 
-app = Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from simdx.methods import PanelData
+
+app = Typer()
 
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
-    """Every named model with its size, licence, sources and whether it is here."""
-    from simdx.models import REGISTRY
-    from simdx.models.verify import folder_of, home
-
+    """List the named models with size, licence and sources, and whether each is on this machine."""
     rows = []
     for m in REGISTRY.values():
         try:
@@ -43,7 +56,7 @@ def list_(json: options.AsJson = False) -> None:
 def pull(
     name: Annotated[str, Argument(help="A name from 'models list'.")], json: options.AsJson = False
 ) -> None:
-    """Fetch a model, check its SHA-256 and put it in the cache folder."""
+    """Download a model, check its SHA-256 and put it into the cache folder."""
     from simdx.models.fetch import pull as pull_model
 
     path = str(pull_model(name, report=note))
@@ -52,13 +65,10 @@ def pull(
 
 @app.command()
 def verify(
-    name: Annotated[str | None, Argument(help="One model; all that are here when left out.")] = None,
+    name: Annotated[str | None, Argument(help="A model; default: all on this machine.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
-    from simdx.models import REGISTRY, describe, verify_or_explain
-    from simdx.models.verify import folder_of
-
     chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
     results = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
     bad = {k: v for k, v in results.items() if v}
@@ -70,18 +80,16 @@ def verify(
 
 # --------------------------------------------------------------------------- simdx library
 
-library = Typer(help="The library of conditions: search it, show one with its texts.", no_args_is_help=True)
+library = Typer()
 
 
 @library.command()
 def search(
     query: Annotated[str, Argument(help="A name, an ICD-10 code, or what it is about.")],
-    most: Annotated[int, Option(min=1, max=100, help="Most rows.")] = 10,
+    most: Annotated[int, Option(min=1, max=100, help="Highest number of rows.")] = 10,
     json: options.AsJson = False,
 ) -> None:
-    """Conditions by name, alias, code or meaning."""
-    from simdx.library import find
-
+    """Find conditions and everyday topics by name, alias, code or meaning."""
     if not query.strip():
         raise BadInput("the query is empty: give a name, an ICD-10 code or some words")
     found = find(query, most)
@@ -99,9 +107,7 @@ def show(
     name: Annotated[str, Argument(help="A condition: its name, an alias or its ICD-10 code.")],
     json: options.AsJson = False,
 ) -> None:
-    """A condition and its texts."""
-    from simdx.library import meant_by, suggestions, texts
-
+    """Show a condition and its texts."""
     match = meant_by(name)
     if match is None:
         near = ", ".join(m.condition.name for m in suggestions(name, 3))
@@ -115,3 +121,124 @@ def show(
     lines += [f"\n  [{text.register}] {text.text}" for text in own]
     rows = [{"register": t.register, "text": t.text} for t in own]
     say(json, {**asdict(c), "texts": rows}, *lines)
+
+
+# --------------------------------------------------------------------------- simdx abi
+
+abi = Typer()
+
+
+@abi.command()
+@options.spread
+def train(
+    *,
+    panel: options.PanelName = "oral-lesions",
+    chosen: options.PanelDataOptions,
+    observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
+    objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
+    prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Allow any prior.")] = False,
+    populations: options.Populations = 5,
+    out: Annotated[File, Option(help="The network's folder; default: the panel's own.")] = None,
+    count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
+    epochs: Annotated[int | None, Option(help="Highest number of epochs; default 60 or 30.")] = None,
+    learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+) -> None:
+    """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
+    from simdx.amortised.network import default_folder, save
+    from simdx.amortised.train import TrainSettings
+    from simdx.amortised.train import train as run
+
+    panel_data = chosen.panel_data(panel)
+    options.check_folder(out, "--out")
+    vectors = None if observations == "bank" else _cases(panel_data, observations)[0]
+    settings = TrainSettings(
+        objective=objective,  # type: ignore[arg-type]  # `train` refuses an unknown one
+        prior_conditioned=prior_conditioned, populations=populations, count=count, epochs=epochs,
+        learning_rate=learning_rate, seed=seed,
+    )  # fmt: skip
+    source = "bank" if vectors is None else Path(observations).name
+    with Progress("training", every=5) as bar:
+        network = run(panel_data, settings, vectors=vectors, source=source, on_progress=bar.trained)
+    folder, metrics = out or default_folder(panel_data), network.card.metrics
+    save(network, folder)
+    say(
+        json,
+        {"network": str(folder), **network.card.model_dump(mode="json")},
+        f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
+        f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
+    )
+
+
+@abi.command()
+@options.spread
+def report(
+    data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
+    network: Annotated[File, Option(help="The network's folder; default: the last.")] = None,
+    panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
+    *,
+    chosen: options.PanelDataOptions,
+    ood: Annotated[File, Option(help="Cases of none of the labels.")] = None,
+    prior: options.PriorOptions,
+    draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+) -> None:
+    """Compare a network with D-SMC case by case: agreement, spread, disagreements, out of class."""
+    from simdx.abc.space import Space
+    from simdx.amortised import fidelity
+    from simdx.amortised.network import default_folder, load
+
+    if network is None:
+        panel_data = chosen.panel_data(panel or "oral-lesions")
+        found = load(default_folder(panel_data))
+    else:
+        found = load(network)
+        if chosen.embedder is None:
+            chosen = replace(chosen, embedder=_embedder_name(found.card.embedder))
+        panel_data = chosen.panel_data(panel or found.card.panel)
+    found.check(panel_data)
+    if draws < 2:
+        raise BadInput("--draws needs at least 2; 2000 or more are recommended")
+    if prior.given or found.card.prior_conditioned:
+        own_prior = prior.over(panel_data.panel.names)
+    else:
+        own_prior = Prior(np.array(found.card.prior.probabilities), found.card.prior.alpha0)
+    vectors, ids, gold = _cases(panel_data, str(data))
+    space = Space.fit(panel_data.embedded, centre=False)
+    comparison = fidelity.compare(found, space, vectors, own_prior, draws=draws, seed=seed)
+    record: dict[str, Any] = {
+        "panel": panel_data.panel.name,
+        "embedder": panel_data.embedder.id,
+        "objective": found.card.objective,
+        "prior_conditioned": found.card.prior_conditioned,
+        "prior": dict(zip(panel_data.panel.names, own_prior.probabilities.tolist(), strict=True)),
+        "alpha0": own_prior.alpha0,
+        "populations": found.card.populations,
+        **fidelity.summary(comparison, gold),
+        "out_of_class": None,
+    }
+    if ood is not None:
+        outside, _, _ = _cases(panel_data, str(ood))
+        other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
+        record["out_of_class"] = fidelity.out_of_class(comparison, other)
+    cases = fidelity.rows(comparison, ids, panel_data.panel.names)
+    say(json, {**record, "cases": cases}, *fidelity.in_words(record))
+
+
+def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:
+    """(raw embeddings, ids, positions of the gold labels or -1). Embeddings of cases are not cached."""
+    dataset, names = read_cases(path, labelled=False), panel_data.panel.names
+    gold = [case.fields.get("label") for case in dataset.cases]
+    index = np.array([names.index(label) if label in names else -1 for label in gold])
+    return embed_texts(panel_data.embedder, dataset.texts), [case.id for case in dataset.cases], index
+
+
+def _embedder_name(identity: str) -> str:
+    """The name to ask for an embedder by, from its id: 'wordllama/…+minilm/…' -> 'wordllama+minilm'."""
+    names = []
+    for part in identity.split("+"):
+        kind, _, rest = part.partition("/")
+        names.append(rest.split("@")[0] if kind == "sentence" else kind)
+    return "+".join(names)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import InitVar, asdict, dataclass, is_dataclass
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -24,20 +25,18 @@ if TYPE_CHECKING:
     from simdx.datasets import Columns
     from simdx.methods import PanelData
 
+File = Path | None
+Many = list[str] | None
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
-PanelNames = Annotated[
-    list[str] | None,
-    Option("--panel", help="A packaged panel or the path of a panel file; repeatable: one answer of each."),
-]
-AllowRemote = Annotated[bool, Option("--allow-remote", help="Case text may leave this machine.")]
+PanelNames = Annotated[Many, Option("--panel", help="A packaged panel or a panel file; repeatable.")]
+AllowRemote = Annotated[bool, Option("--allow-remote", help="Allow case text to leave this machine.")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
 NonePrior = Annotated[
-    float | None,
-    Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
+    float | None, Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's.")
 ]
-Fast = Annotated[bool, Option("--fast", help="The light embedder alone, where MiniLM is installed too.")]
-Network = Annotated[str | None, Option("--network", help="For abi: the trained network's folder.")]
-Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
+Fast = Annotated[bool, Option("--fast", help="Use the light embedder alone, even where MiniLM is installed.")]
+Network = Annotated[str | None, Option("--network", help="For abi: the folder of the trained network.")]
+Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of the prior mass.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
 Register = Annotated[str, Option(help="clinician | patient | case-report | plain | general.")]
 TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
@@ -45,35 +44,35 @@ TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
 
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb whose parameters that are groups of options are spread over the command line."""
+    groups: dict[str, list[str]] = {}
     hints = get_type_hints(verb, include_extras=True)
-    groups: dict[str, type[Any]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(verb).parameters.values():
-        hint = hints[parameter.name]
-        if isinstance(hint, type) and is_dataclass(hint):
-            groups[parameter.name] = hint
-            own = get_type_hints(hint, include_extras=True)
-            for f in fields(hint):
-                default = parameter.empty if f.default is MISSING else f.default
-                kept = {"default": default, "annotation": own[f.name]}
-                parameters.append(inspect.Parameter(f.name, parameter.KEYWORD_ONLY, **kept))
-            if issubclass(hint, PanelDataOptions):
-                kept = {"default": False, "annotation": Fast}
-                parameters.append(inspect.Parameter("fast", parameter.KEYWORD_ONLY, **kept))
+        group = hints[parameter.name]
+        if isinstance(group, type) and is_dataclass(group):
+            own = get_type_hints(group, include_extras=True)
+            fields = inspect.signature(group).parameters.values()
+            parameters += [
+                _option(field, getattr(own[field.name], "type", own[field.name])) for field in fields
+            ]
+            groups[parameter.name] = [field.name for field in fields]
         else:
-            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint))
+            parameters.append(_option(parameter, group))
 
     @wraps(verb)
     def spread_verb(**given: Any) -> None:
-        go_fast(given.pop("fast", False))
-        for name, group in groups.items():
-            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+        for name, fields in groups.items():
+            given[name] = hints[name](**{field: given.pop(field) for field in fields})
         verb(**given)
 
     del spread_verb.__wrapped__  # Typer would read the options of the verb itself
     spread_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread_verb.__annotations__ = {p.name: p.annotation for p in parameters}
     return spread_verb
+
+
+def _option(parameter: inspect.Parameter, annotation: Any) -> inspect.Parameter:
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
 
 
 def go_fast(fast: bool) -> None:
@@ -89,9 +88,13 @@ def go_fast(fast: bool) -> None:
 class PanelDataOptions:
     """A bank, and the embedder that reads it."""
 
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
+    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
     allow_remote: AllowRemote = False
+    fast: InitVar[Fast] = False
+
+    def __post_init__(self, fast: bool) -> None:
+        go_fast(fast)
 
     def panel_data(self, panel: str) -> PanelData:
         from simdx.bank.files import bank_for
@@ -102,6 +105,12 @@ class PanelDataOptions:
         embedder = get_embedder(self.embedder or chosen.embedder, allow_remote=self.allow_remote)
         return PanelData.prepare(chosen, bank, embedder)
 
+    def classifier(self, panel: str, **more: Any) -> Classifier:
+        """A classifier with these options; `more` adds to them or takes their place."""
+        from simdx.classifier import Classifier
+
+        return Classifier(panel, **(asdict(self) | more))
+
 
 @dataclass(frozen=True)
 class MethodOptions(PanelDataOptions):
@@ -111,27 +120,22 @@ class MethodOptions(PanelDataOptions):
         str,
         Option(
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
-            "setfit | setfit-real | zerogen | nli | gliclass; asking a model: logits | elicited | "
-            "ensemble | fidelity; a decision server: systemone; likelihood | voices."
+            "setfit | setfit-real | zerogen | nli | gliclass; by a language model: logits | elicited | "
+            "ensemble | fidelity | likelihood | voices; by a decision server: systemone."
         ),
     ] = "auto"
     engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
     kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
-    tolerance: Annotated[float | None, Option(min=0, help="Accept within this distance instead.")] = None
-    particles: Annotated[int | None, Option(min=2, help="S: particles or draws; by engine.")] = None
-    stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop particles below this.")] = None
-    stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
+    tolerance: Annotated[float | None, Option(min=0, help="A distance, in place of --populations.")] = None
+    particles: Annotated[int | None, Option(min=2, help="S: number of particles or draws.")] = None
+    stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop below this acceptance.")] = None
+    stay: Annotated[float | None, Option(min=0, max=1, help="m-smc: DiscreteJump's p; default 0.5.")] = None
     reading: Annotated[
-        str | None, Option(help="How denied findings count: plain | light | cut | denied | found | heavy.")
+        str | None, Option(help="Denied findings: plain | light | cut | denied | found | heavy.")
     ] = None
-    closed: Annotated[bool, Option("--closed", help="The labels alone, without none of these.")] = False
+    closed: Annotated[bool, Option("--closed", help="Leave none of these out of the answer.")] = False
     seed: Seed = 0
-
-    def classifier(self, panel: str, **more: Any) -> Classifier:
-        from simdx.classifier import Classifier
-
-        return Classifier(panel, **asdict(self), **more)
 
 
 @dataclass(frozen=True)
@@ -139,28 +143,30 @@ class AnswerOptions(MethodOptions):
     """Everything that `classify` and `evaluate` let a user choose about the answers."""
 
     none_prior: NonePrior = None
-    simulator: Annotated[str | None, Option(help="The model, where a method asks one.")] = None
-    budget: Annotated[int | None, Option(min=1, help="Most simulations or questions a case.")] = None
+    simulator: Annotated[str | None, Option(help="The language model, where the method asks one.")] = None
+    budget: Annotated[int | None, Option(min=1, help="Most simulations or questions per case.")] = None
     network: Network = None
-    real: Annotated[Path | None, Option(help="Labelled cases of your own to learn from.")] = None
-    unlabelled: Annotated[Path | None, Option(help="Unlabelled cases to learn from.")] = None
+    real_cases: Annotated[File, Option("--real", help="Your own labelled cases to learn from.")] = None
+    unlabelled: Annotated[File, Option(help="Unlabelled cases to learn from.")] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
-        from simdx.classifier import Classifier
-
-        chosen = asdict(self)
-        real, unlabelled = chosen.pop("real"), chosen.pop("unlabelled")
-        if real is not None:
-            from simdx.datasets import read_cases
-            from simdx.panels import load_panel
-            from simdx.types import NONE_OF_THESE
-
-            more["real_cases"] = read_cases(real, labels=(*load_panel(panel).names, NONE_OF_THESE)).cases
-        if unlabelled is not None:
+        more |= {"real_cases": (), "unlabelled": ()}
+        if self.real_cases or self.unlabelled:
             from simdx.datasets import read_cases
 
-            more["unlabelled"] = read_cases(unlabelled, labelled=False).texts
-        return Classifier(panel, **chosen, **more)
+            if self.real_cases:
+                more["real_cases"] = read_cases(self.real_cases, labels=outcomes(panel)).cases
+            if self.unlabelled:
+                more["unlabelled"] = read_cases(self.unlabelled, labelled=False).texts
+        return super().classifier(panel, **more)
+
+
+def outcomes(panel: str) -> tuple[str, ...]:
+    """What a case of this panel may be labelled."""
+    from simdx.panels import load_panel
+    from simdx.types import NONE_OF_THESE
+
+    return (*load_panel(panel).names, NONE_OF_THESE)
 
 
 # --------------------------------------------------------------------------- the prior
@@ -170,10 +176,14 @@ class AnswerOptions(MethodOptions):
 class PriorOptions:
     """A prior over the labels; uniform when nothing is said."""
 
-    prior: Annotated[list[str] | None, Option(metavar="LABEL=P", help="Prior probability; 0 drops.")] = None
-    prior_counts: Annotated[list[str] | None, Option(metavar="LABEL=A", help="Pseudo-counts.")] = None
-    odds: Annotated[list[str] | None, Option(metavar="LABEL=F", help="Factor of prior odds.")] = None
-    only: Annotated[list[str] | None, Option(metavar="LABEL", help="One of these labels.")] = None
+    prior: Annotated[Many, Option(metavar="LABEL=P", help="Prior probability of a label; 0 excludes it.")] = (
+        None
+    )
+    prior_counts: Annotated[Many, Option(metavar="LABEL=A", help="Dirichlet pseudo-counts of a label.")] = (
+        None
+    )
+    odds: Annotated[Many, Option(metavar="LABEL=F", help="Factor on the prior odds of a label.")] = None
+    only: Annotated[Many, Option(metavar="LABEL", help="Allow only labels named this way.")] = None
 
     @property
     def given(self) -> bool:
@@ -198,16 +208,14 @@ class PriorOptions:
         if len(panels) == 1:
             return [self.over(panels[0])]
         said = {option: items or [] for option, items in asdict(self).items()}
-        for option, items in said.items():
-            if option != "only":
-                parse_assignments(items, f"--{option.replace('_', '-')}")
-            for item in items:
-                if not any(_is_about(item, labels) for labels in panels):
-                    raise BadInput(f"'{item[:80]}' is a label of none of these panels")
-        own = [
-            {o: [i for i in items if _is_about(i, names)] for o, items in said.items()} for names in panels
-        ]
-        return [PriorOptions(**its).over(labels) for its, labels in zip(own, panels, strict=True)]
+        for item in chain(*said.values()):
+            if not any(_is_about(item, labels) for labels in panels):
+                raise BadInput(f"'{item[:80]}' is a label of none of these panels")
+        priors = []
+        for labels in panels:
+            own = {option: [i for i in items if _is_about(i, labels)] for option, items in said.items()}
+            priors.append(PriorOptions(**own).over(labels))
+        return priors
 
 
 def _is_about(item: str, labels: tuple[str, ...]) -> bool:

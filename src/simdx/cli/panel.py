@@ -1,33 +1,36 @@
 """`simdx panel list|show|new|describe|check|status|calibrate|prevalence|compile`."""
 
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+from simdx import simulators
+from simdx.bank import describe as descriptions
 from simdx.cli import options
-from simdx.cli.output import note, say
+from simdx.cli.options import File, Many
+from simdx.cli.output import Progress, note, say
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
+from simdx.library import Condition, find, meant_by
+from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
+from simdx.panels.load import parse_panel, scaffold
+from simdx.types import NONE_OF_THESE
 
-if TYPE_CHECKING:
-    from simdx.library import Condition
-
-app = Typer(
-    help="Closed sets of labels: list, show, scaffold, check, calibrate and compile them.",
-    no_args_is_help=True,
-)
+app = Typer()
 
 PanelArgument = Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")]
+PanelFile = Annotated[Path, Argument(help="A panel file.")]
 
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
-    """The packaged panels."""
-    from simdx.panels import PACKAGED, load_panel
-
+    """List the packaged panels."""
     panels = [load_panel(name) for name in PACKAGED]
     say(
         json,
@@ -38,16 +41,14 @@ def list_(json: options.AsJson = False) -> None:
 
 @app.command()
 def show(name: PanelArgument, json: options.AsJson = False) -> None:
-    """A panel's labels and what is known about each."""
-    from simdx.panels import load_source
-
+    """Show the labels of a panel and what is known about each."""
     source = load_source(name)
     p, banks = source.panel, [b.name for b in source.banks]
     against = [b.name for b in source.against or source.banks] if source.background else []
-    lines = [f"{p.name}: {p.title}".rstrip(": "), *([f"  {p.description}"] * bool(p.description))]
     told = ", ".join(banks) or "none"
     if source.background and source.against:
         told += f" ({', '.join(against)} against the background)"
+    lines = [f"{p.name}: {p.title}".rstrip(": "), *([f"  {p.description}"] * bool(p.description))]
     lines.append(f"  register {p.register}; embedder {p.embedder}; banks {told}")
     if source.none_prior is not None:
         lines.append(f"  prior probability of none of these {source.none_prior:g}")
@@ -65,45 +66,33 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[list[str] | None, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
+    label: Annotated[Many, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
     register: options.Register = "clinician",
     json: options.AsJson = False,
 ) -> None:
-    """Scaffold a panel file, with comments where there is something to decide."""
-    from simdx.bank.files import write_atomically
+    """Make a panel file, with comments where there is something to decide."""
     from simdx.bank.plan import weak_model_words
-    from simdx.library import find, meant_by
-    from simdx.panels import load_panel
-    from simdx.panels.load import parse_panel, scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
     labels = {name.strip(): description.strip() for name, _, description in given}
     parse_panel({"labels": [name.strip() for name, _, _ in given], "register": register}, where=path.name)
     if path.exists():
-        raise BadInput(f"{path} exists already: choose another name, nothing was written")
+        raise BadInput(f"{path} exists already: nothing was written; choose another name")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
-    known = from_library(labels, register)
-    write_atomically(path, scaffold(path.stem, labels, register, known))
+    write_atomically(path, scaffold(path.stem, labels, register, from_library(labels, register)))
     made = load_panel(path)
     unknown = [name for name in labels if meant_by(name) is None]
     lines = [f"wrote {path}: {len(made.names)} labels"]
     if not unknown:
         lines.append(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
     else:
-        if label and register != "general" and len(unknown) == len(labels):
-            lines.append(
-                "the library knows none of these labels. Are the texts not about illness? Then write "
-                "'register: general' into the file"
-            )
-        elif label and register != "general":
-            for name in unknown:
-                near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
-                lines.append(f"the library does not know '{name}' (nearest by meaning: {near})")
+        if label and register != "general":
+            lines += _nearest_lines(unknown, every=len(unknown) == len(labels))
         build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
         lines += [
-            "next, a bank (simulated texts of each label). Three ways, the best first:",
+            "Next, the panel needs a bank (simulated texts of each label). Three ways, the best first:",
             "  1  labels that the library has: no model, seconds ('simdx library search WORDS')",
             f"  2  any chat model: 'simdx bank ask --panel {path}', then "
             f"'simdx bank import {path} reply.txt'",
@@ -112,10 +101,22 @@ def new(
     say(json, {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines)
 
 
-def from_library(labels: Iterable[str], register: str) -> "dict[str, Condition]":
-    """Labels that name a condition of the library, by name, alias or code."""
-    from simdx.library import meant_by
+def _nearest_lines(unknown: list[str], every: bool) -> list[str]:
+    if every:
+        return [
+            "the library knows none of these labels. If the texts are not about illness, write "
+            "'register: general' into the file"
+        ]
+    return [f"the library does not know '{name}' (nearest by meaning: {near(name)})" for name in unknown]
 
+
+def near(name: str) -> str:
+    """The library's conditions nearest in meaning to a label that it does not know."""
+    return ", ".join(match.condition.name for match in find(name, 3, medical=True))
+
+
+def from_library(labels: Iterable[str], register: str) -> dict[str, Condition]:
+    """Labels that name a condition of the library, by name, alias or code."""
     if register == "general":  # no code of a disease belongs to a text that is not about illness
         return {}
     found = {name: match for name in labels if (match := meant_by(name)) is not None}
@@ -127,59 +128,49 @@ def from_library(labels: Iterable[str], register: str) -> "dict[str, Condition]"
 
 @app.command()
 def describe(
-    path: Annotated[Path, Argument(help="A panel file.")],
+    path: PanelFile,
     simulator: Annotated[str, Option(help="The model that proposes; see 'simdx bank build'.")] = "smollm2",
     yes: Annotated[bool, Option("--yes", help="Write what is shown without asking.")] = False,
     json: options.AsJson = False,
 ) -> None:
-    """Have a model propose a line for every label without a description; nothing is written unseen."""
-    from simdx.bank.describe import propose, undescribed, write_descriptions
-    from simdx.panels import PACKAGED, load_panel
-    from simdx.simulators import get_simulator
-
+    """Have a model propose the missing descriptions; you see each before it is written."""
     chosen = load_panel(path)
     if str(path) in PACKAGED or not path.is_file():
         raise BadInput(f"'{path}' is not a panel file you can edit")
     found: dict[str, str | None] = {}
-    if undescribed(chosen):
-        running = get_simulator(simulator, allow_remote=True)  # names of labels alone are sent
-        try:
-            found = dict(propose(chosen, running))
-        finally:
-            running.close()
+    if descriptions.undescribed(chosen):
+        with closing(simulators.get_simulator(simulator, allow_remote=True)) as running:  # labels are sent
+            found = dict(descriptions.propose(chosen, running))
     for name, line in found.items():
         note(f"{name}: {line or '(no usable proposal: write a line yourself)'}")
     usable = {name: line for name, line in found.items() if line}
-    agreed = bool(usable) and (
-        yes or _agrees(f"Write these lines into {path}? A model wrote them: read them first. [y/N] ")
-    )
+    question = f"A model wrote these lines: read them first. Write them into {path}? [y/N] "
+    agreed = bool(usable) and (yes or _agrees(question))
     if agreed:
-        write_descriptions(path, usable)
+        descriptions.write_descriptions(path, usable)
     state = "; nothing was written; --yes writes them, or edit the file" if usable else ""
-    state = "; written" if agreed else state
-    told = f"{path}: {len(usable)} of {len(found)} missing descriptions proposed{state}"
+    told = f"{path}: {len(usable)} of {len(found)} missing descriptions proposed"
     left = len(found) - (len(usable) if agreed else 0)
-    say(json, {"panel": chosen.name, "proposed": found, "written": agreed, "without": left}, told)
+    shown = {"panel": chosen.name, "proposed": found, "written": agreed, "without": left}
+    say(json, shown, told + ("; written" if agreed else state))
 
 
 def _agrees(question: str) -> bool:
     """What a person at a terminal answers; nobody there agrees to nothing."""
     if not sys.stdin.isatty():
         return False
-    print(question, end="", file=sys.stderr, flush=True)
+    note(question, end="")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @app.command()
-def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.AsJson = False) -> None:
-    """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
-    from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
-
+def check(path: PanelFile, json: options.AsJson = False) -> None:
+    """Check a panel file: errors (exit 2), or suggestions (exit 0)."""
     if str(path) in PACKAGED:
         path = load_source(path).folder / "panel.yaml"
     problems = problems_of(path)
     advice = [] if problems else advice_for(load_panel(path))
-    lines = [] if problems else [f"{path}: fine", *(f"  suggestion: {line}" for line in advice)]
+    lines = [] if problems else [f"{path}: no errors", *(f"  suggestion: {line}" for line in advice)]
     say(json, {"ok": not problems, "problems": problems, "advice": advice}, *lines)
     if problems:
         ours = (f"panel {path.name}: ", f"panel file {path.name} ")
@@ -190,7 +181,7 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
 @app.command()
 @options.spread
 def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
-    """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
+    """Show the state of bank, background, calibration and descriptions; name the weakest and its remedy."""
     from simdx.status import status_of
 
     found = status_of(name, **asdict(chosen))
@@ -203,31 +194,28 @@ def calibrate(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    data: Annotated[Path | None, Option(help="Labelled cases to measure on, from 8 on.")] = None,
-    ask: Annotated[
-        Path | None, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")
-    ] = None,
-    inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
+    data: Annotated[File, Option(help="Labelled cases to measure on, at least 8.")] = None,
+    ask: Annotated[File, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")] = None,
+    inside: Annotated[File, Option(help="Labelled texts by another writer.")] = None,
     outside: Annotated[list[Path] | None, Option(help="Texts of none of the labels; repeatable.")] = None,
     json: options.AsJson = False,
 ) -> None:
-    """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
+    """Calibrate a panel: how confident its answers may be, and where none of these begins.
 
-    Without --data no labelled case is needed: texts of the bank are left out of the fit and asked about, as
-    written and as typed in haste. With --data the cases move what was found by themselves. --ask shows up to
-    20 of your own texts, one key each; labels are kept beside the panel after every key, and the same command
-    goes on. From 8 on it measures, as --data does.
+    Without --data no labelled case is needed: texts of the bank are held out and classified, as written and
+    with typing errors. With --data your labelled cases set the calibration. --ask shows up to 20 of your own
+    texts, one key each; labels are saved beside the panel after every key, and the same command continues.
+    From 8 labels on it measures, as --data does. The result is saved with the panel.
     """
     from simdx.calibrate import calibrate_panel
-    from simdx.cli.progress import Progress
 
     if ask is not None:
         if data is not None:
-            raise BadInput("--ask makes the labelled cases that --data gives: leave one of them out")
+            raise BadInput("--ask makes the labelled cases that --data gives: give only one of them")
         data = _labelled_here(name, chosen, ask, json)
         if data is None:
             return
-    with Progress("folds left out and asked") as bar:
+    with Progress("folds held out and classified") as bar:
         found = calibrate_panel(
             name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
             announce=note,
@@ -237,23 +225,20 @@ def calibrate(
 
 def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json: bool) -> Path | None:
     """Labels given in the terminal, as a file to measure on; None while there are too few."""
-    from simdx.classifier import Classifier
-    from simdx.cli.label import ask_labels
     from simdx.methods.calibration import FEWEST_CASES
-    from simdx.panels import PACKAGED
     from simdx.to_label import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
 
     if name in PACKAGED:
-        raise BadInput(f"'{name}' is packaged, and labels are kept beside a panel file of yours")
+        raise BadInput(
+            f"'{name}' is packaged, and labels are saved beside a panel file: copy the panel first"
+        )
     kept, texts = labelled_file(Path(name)), read_texts(ask)
-    classifier = Classifier(name, **asdict(chosen))
+    classifier = chosen.classifier(name)
     names = classifier.panel.names
     before = read_labelled(kept, names)
     show = [texts[i] for i in texts_to_ask(classifier, texts)]
-    note(
-        f"{len(show)} of {len(texts)} texts, chosen by how they are answered; {len(before)} labelled so far."
-    )
-    note(f"Labels and texts are kept in {kept} after every key. {FEWEST_CASES} or more are measured.")
+    note(f"{len(show)} of {len(texts)} texts, chosen by their scores; {len(before)} labelled so far.")
+    note(f"Labels and texts are saved in {kept} after every key. {FEWEST_CASES} or more are measured.")
     found = ask_labels(names, show, before, lambda labelled: write_labelled(kept, labelled))
     if len(found) >= FEWEST_CASES:
         return kept
@@ -261,10 +246,73 @@ def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json:
     say(
         json,
         {**told, "calibration": None},
-        f"{len(found)} texts are labelled; {FEWEST_CASES} are needed. The calibration is unchanged",
-        "run the same command to go on with the next text",
+        f"{len(found)} texts are labelled; {FEWEST_CASES} are needed. The calibration is unchanged.",
+        "Run the same command to continue with the next text.",
     )
     return None
+
+
+KEYS = "123456789abcdefghijklmnoprtvwxyz"  # without those below
+NONE, SKIP, UNDO, STOP = "0", "s", "u", "q"
+LONGEST = 4_000  # characters of a text that are shown
+
+
+def ask_labels(
+    names: Sequence[str],
+    texts: Sequence[str],
+    labelled: Mapping[str, str],
+    save: Callable[[Mapping[str, str]], None],
+) -> dict[str, str]:
+    """text -> label, those there were before included; `save` is told after every key."""
+    if len(names) > len(KEYS):
+        raise BadInput(f"{len(names)} labels are more than the {len(KEYS)} keys: label a file, give --data")
+    meaning = {**dict(zip(KEYS, names, strict=False)), NONE: NONE_OF_THESE}
+    given, place, order = dict(labelled), 0, list[str]()
+    left = [text for text in texts if text not in given]
+    total = len(given) + len(left)
+    with _keys() as next_key:
+        while place < len(left):
+            note(f"\n--- {len(given) + 1} of {total} ---")
+            note(textwrap.fill(" ".join(left[place].split())[:LONGEST], 100))
+            note("  " + "   ".join(f"{key} {name}" for key, name in meaning.items()))
+            note(f"  {SKIP} skip   {UNDO} undo   {STOP} stop: ", end="")
+            key = next_key()
+            if key == STOP:
+                note(STOP)
+                break
+            if key in meaning or key == SKIP:
+                note(meaning.get(key, "skipped"))
+                if key in meaning:
+                    given[left[place]] = meaning[key]
+                order.append(left[place])
+                place += 1
+            elif key == UNDO and order:
+                note("undone")
+                given.pop(order.pop(), None)
+                place -= 1
+            else:
+                note("nothing to undo" if key == UNDO else "no such key")
+                continue
+            save(given)
+    return given
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """What reads one key; a line where nobody sits at a terminal. The end of input stops."""
+    if not sys.stdin.isatty():
+        yield lambda: (sys.stdin.readline().strip().lower() or STOP)[:1]
+        return
+    import termios
+    import tty
+
+    handle = sys.stdin.fileno()
+    before = termios.tcgetattr(handle)
+    try:
+        tty.setcbreak(handle)
+        yield lambda: (sys.stdin.read(1).lower() or STOP).replace("\x04", STOP)
+    finally:
+        termios.tcsetattr(handle, termios.TCSADRAIN, before)
 
 
 @app.command()
@@ -274,23 +322,17 @@ def prevalence(
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are ignored.")],
     chosen: options.PanelDataOptions,
-    data: Annotated[
-        Path | None, Option(help="Labelled cases, some of none of these: they correct it.")
-    ] = None,
+    data: Annotated[File, Option(help="Labelled cases, some of none of these.")] = None,
     seed: options.Seed = 0,
     json: options.AsJson = False,
 ) -> None:
-    """How common the labels, and none of these, are in an archive: shares with intervals, and as priors."""
-    from simdx.classifier import Classifier
+    """Estimate the shares of the labels and of none of these in an archive, for use as priors."""
     from simdx.datasets import read_cases
-    from simdx.panels import load_panel
     from simdx.prevalence import prevalence as found_in
-    from simdx.types import NONE_OF_THESE
 
-    texts, known = read_cases(unlabelled, labelled=False).texts, (*load_panel(panel).names, NONE_OF_THESE)
+    texts, known = read_cases(unlabelled, labelled=False).texts, options.outcomes(panel)
     cases = () if data is None else read_cases(data, labels=known).cases
-    classifier = Classifier(panel, **asdict(chosen), calibration_cases=cases)
-    found = found_in(classifier, texts, cases, seed)
+    found = found_in(chosen.classifier(panel, calibration_cases=cases), texts, cases, seed)
     say(json, found.to_json(), *found.lines())
 
 
@@ -300,18 +342,16 @@ def compile_(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    out: Annotated[Path | None, Option(help="Folder to write to; the cache folder.")] = None,
+    out: Annotated[File, Option(help="Folder to write to; default: the cache folder.")] = None,
     json: options.AsJson = False,
 ) -> None:
-    """Fit a panel now and keep what was fitted, so that its first answer takes no longer than others.
+    """Fit a panel now and save the fit, so that its first answer is as fast as the others.
 
-    The first answer of a panel does the same, less the decision policy. A compiled panel is found by its
-    content: after a change of bank, embedder or recipe it is not used.
+    The first answer of a panel does the same, apart from the decision policy. A compiled panel is found by
+    its content: after a change of bank, embedder or recipe it is not used.
     """
-    from simdx.classifier import Classifier
-
     options.check_folder(out, "--out")
-    classifier = Classifier(name, **asdict(chosen))
+    classifier = chosen.classifier(name)
     path = classifier.compile(out)
     size, panel, model = path.stat().st_size, classifier.panel.name, classifier.embedder.id
     found = {"panel": panel, "embedder": model, "bytes": size, "path": str(path)}

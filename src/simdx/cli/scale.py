@@ -9,37 +9,36 @@ from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.bank_build import BuildOptions
-from simdx.cli.output import note, say
-from simdx.cli.progress import Progress
+from simdx.cli.output import Progress, note, say
 
-app = Typer(help="Many cases on one machine or a cluster; banks from many servers.", no_args_is_help=True)
+app = Typer(help="Many cases on a machine or cluster; banks from servers.", no_args_is_help=True)
 
 
 @app.command()
 @options.spread
 def classify(
     source: Annotated[str, Argument(metavar="INPUT", help="Parquet file or folder, local or s3://…")],
-    output: Annotated[str, Argument(metavar="OUTPUT", help="Folder for Parquet parts; goes on there.")],
+    output: Annotated[str, Argument(metavar="OUTPUT", help="Folder for Parquet; a killed run continues.")],
     *,
     panel: options.PanelName = "",
     text_column: options.TextColumn = "text",
-    id_column: Annotated[str, Option(help="Column of the id; '' gives file and row number.")] = "id",
+    id_column: Annotated[str, Option(help="Column of the id; '' takes file and row number.")] = "id",
     chosen: options.MethodOptions,
     prior: options.PriorOptions,
     network: options.Network = None,
-    top: Annotated[int | None, Option(min=1, help="Keep the likeliest labels only.")] = None,
-    decide: Annotated[bool, Option(help="Also action, alarm and conformal set (slower).")] = False,
-    block_rows: Annotated[int, Option(min=1, help="Rows worked on together, one file each.")] = 2048,
+    top: Annotated[int | None, Option(min=1, help="Keep this many of the likeliest labels.")] = None,
+    decide: Annotated[bool, Option(help="Also decision, alarm and conformal set (slower).")] = False,
+    block_rows: Annotated[int, Option(min=1, help="Rows of a block; each block is one file.")] = 2048,
     address: Annotated[str | None, Option(help="A running Ray cluster: host:port or auto.")] = None,
     embedders: Annotated[int, Option(min=1, help="Ray actors that embed.")] = 1,
     engines: Annotated[int, Option(min=1, help="Ray actors that answer.")] = 1,
     cpus: Annotated[int | None, Option(min=1, help="Cores to use without --address.")] = None,
     gpus: Annotated[float, Option(min=0, help="GPUs each engine actor takes.")] = 0.0,
     embedder_gpus: Annotated[float, Option(min=0, help="GPUs each embedder actor takes.")] = 0.0,
-    in_process: Annotated[bool, Option("--in-process", help="One process, here.")] = False,
+    in_process: Annotated[bool, Option("--in-process", help="Use one process on this machine.")] = False,
     json: options.AsJson = False,
 ) -> None:
-    """Answer every row of Parquet files. Safe to kill and to run again: it goes on where it was."""
+    """Classify every row of Parquet files. It is safe to kill and to run again: it continues."""
     from simdx.methods import Settings
     from simdx.panels import load_panel
     from simdx.scale.blocks import RowColumns
@@ -82,10 +81,10 @@ def classify(
 def bank_(
     panel: options.PanelName,
     endpoint: Annotated[
-        list[str], Option(metavar="openai:MODEL@URL", help="A server of the model; repeat for more.")
+        list[str], Option(metavar="openai:MODEL@URL", help="A server of the model; repeatable.")
     ],
     wanted: BuildOptions,
-    voice: Annotated[str, Option(help="full or short wording.")] = "full",
+    voice: Annotated[str, Option(help="Wording of the prompts: full or short.")] = "full",
     json: options.AsJson = False,
 ) -> None:
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""

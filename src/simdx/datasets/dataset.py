@@ -97,7 +97,7 @@ def check_options(dataset: Dataset, field: str, labels: Sequence[str]) -> None:
         if not set(options) <= set(labels):  # never the value: the wrong column may hold a case's own words
             raise BadInput(f"{where}: the values of '{field}' are not all labels of the panel")
         if len(options) < 2:
-            raise BadInput(f"{where}: a question needs two options or more")
+            raise BadInput(f"{where}: a question needs at least two options")
         if case.label not in options:
             raise BadInput(f"{where}: its label is not among its options")
 

@@ -199,7 +199,10 @@ def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]
     caution = {"review": 2, "test": 1}
     ranked = sorted(expected, key=lambda d: (-round(expected[d], 12), -caution.get(d, 0)))
     best, next_best = ranked[0], ranked[1]
-    said = {"test": "testing further", "review": "sending to review"}
+    said = {
+        "test": "testing further" if panel.is_clinical else "checking further",
+        "review": "sending to review",
+    }
     first, second = (said.get(d, f"accepting '{d}'") for d in (best, next_best))
     sentence = (
         f"{first} has the largest expected utility ({expected[best]:.2f}), before {second} "

@@ -76,6 +76,7 @@ CLEAR = math.log(10)  # log-likelihood by which an emergency that is named excee
 LIKELY = 0.01  # and its least probability
 ENOUGH = 50  # texts that tell a bank's language
 NEAREST = 3  # conditions that none of these may be, which are named
+LEAST_TOPIC = 0.01  # in a panel that is not about illness: less probable everyday topics are not named
 
 
 class Desk(TunedThresholds):
@@ -229,6 +230,8 @@ class Desk(TunedThresholds):
         compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
         shares = world.shares(compared)
         chances = table.out_of_class[:, None] * shares
+        clinical = self._data.panel.is_clinical  # beside other panels no illness is named
+        named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
         urgent, margin = world.rivals(compared, lead)
         said: dict[int, list[str]] = {}
         if found.unexplained is not None:
@@ -240,16 +243,14 @@ class Desk(TunedThresholds):
         for i in range(len(observations.texts)):
 
             def near(c: int, chance: Float = chances[i]) -> NearCondition:
-                one = world.conditions[c]
-                return NearCondition(
-                    condition=one.name, probability=float(chance[c]), emergency=one.emergency
-                )
+                one, p = world.conditions[c], float(chance[c])
+                return NearCondition(condition=one.name, probability=p, emergency=one.emergency)
 
-            order = np.argsort(-chances[i])[:NEAREST].tolist()
+            order = np.argsort(-named[i])[:NEAREST].tolist()
+            order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
             rival = None
-            if margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
-                one = near(int(urgent[i]))
-                rival = one.condition, one.probability
+            if clinical and margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
+                rival = world.conditions[urgent[i]].name, float(chances[i, urgent[i]])
                 order = order if urgent[i] in order else [*order, int(urgent[i])]
             told = zip(said[i], over[i].tolist(), strict=True) if i in said else ()
             marked = tuple(sentence for sentence, by in told if by > (found.unexplained or 0))

@@ -467,11 +467,11 @@ def refuse_few(cases: Sequence[Case]) -> None:
     n, inside = len(cases), sum(case.label != NONE_OF_THESE for case in cases)
     if n < FEWEST_CASES:
         raise BadInput(
-            f"{n} labelled cases are too few, and it takes {FEWEST_CASES}: the calibration stays as it is"
+            f"{n} labelled cases are too few (at least {FEWEST_CASES}): the calibration is unchanged"
         )
     if inside < FEWEST_INSIDE:
         raise BadInput(
-            f"{inside} of the {n} labelled cases have a label of the panel: give {FEWEST_INSIDE} at least"
+            f"{inside} of the {n} labelled cases have a label of the panel: give at least {FEWEST_INSIDE}"
         )
 
 

@@ -195,7 +195,7 @@ class Calibration:
             whose = "the labelled cases" if self.basis == "measured" else "the bank's own texts"
             said.append(f"only {self.accuracy:.0%} of {whose} were classified correctly")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
-            said.append(f"background texts are hardly recognised (AUROC {self.auroc:.2f})")
+            said.append(f"background texts are poorly recognised (AUROC {self.auroc:.2f})")
         if self.basis == "measured" and self.ece is None:
             said.append(f"{self.n} labelled cases are too few to say how far the calibration is off")
         if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
@@ -247,7 +247,7 @@ class Calibration:
         overlap = ""
         if self.confused:
             pair = self.confused[0]
-            overlap = f"; '{pair.first}' and '{pair.second}' overlap there, and answers are softer for it"
+            overlap = f"; '{pair.first}' and '{pair.second}' overlap, so answers are less confident"
         return f"calibration rehearsed on {self.n} simulated texts, not checked on real cases{overlap}"
 
 

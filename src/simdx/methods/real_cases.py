@@ -57,7 +57,7 @@ class Given:
         for i, text in enumerate(self.archive):
             check_text(text, f"unlabelled case {i + 1}")
         if self.archive_weight is not None and not len(self.archive):
-            raise BadInput("a weight of unlabelled cases was given, and no such case")
+            raise BadInput("a weight of unlabelled cases needs unlabelled cases")
 
     @property
     def identities(self) -> dict[str, str]:
@@ -69,7 +69,7 @@ class Given:
             out["archive"] = _identity(self.archive_weight, map(content_hash, self.archive))
         if self.calibration:
             if len(self.archive) or (self.labelled and list(self.labelled) != list(self.calibration)):
-                raise BadInput("calibration cases stand alone, or are the real cases to compare with")
+                raise BadInput("calibration cases cannot be combined with other real or unlabelled cases")
             out["real"] = "calibration " + _identity(self.weight, _hashes(self.calibration))
         return out
 

@@ -143,9 +143,7 @@ def advice_for(panel: Panel) -> list[str]:
     advice = []
     for label in panel.labels:
         if not label.aliases:
-            advice.append(
-                f"'{label.name}' has no aliases: other names of it will not be scrubbed from simulations"
-            )
+            advice.append(f"'{label.name}' has no aliases: its other names stay in simulated texts")
         if not label.description:
             advice.append(f"'{label.name}' has no description: the simulator gets only its name")
     if panel.register != "general" and not any(label.icd10 or label.snomed for label in panel.labels):
@@ -154,7 +152,7 @@ def advice_for(panel: Panel) -> list[str]:
             "'register: general' is for texts that are not about illness"
         )
     if not any(label.must_not_miss for label in panel.labels):
-        advice.append("no label is marked must_not_miss: the decision treats all errors alike")
+        advice.append("no label is marked must_not_miss: the decision treats all errors as equal")
     return advice
 
 
@@ -186,6 +184,7 @@ def scaffold(
         return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
     medical = register != "general"
+    about, further = ("how it presents", "more tests") if medical else ("what it means", "a further check")
     lines = [
         f"name: {quoted(name)}",
         'title: ""',
@@ -203,14 +202,14 @@ def scaffold(
             f"  - name: {quoted(label)}",
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
             f"    aliases: [{', '.join(map(quoted, aliases))}]",
-            "    # one or two sentences on how it presents: the simulator is told this",
+            f"    # one or two sentences on {about}: the simulator is told this",
             f"    description: {quoted(description)}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
             code = quoted(same.icd10) if same and same.icd10 else ""
             of_label += [f"    icd10: [{code}]", "    snomed: []"]
         of_label += [
-            "    # true asks for more tests when this label has 10 % or more without leading",
+            f"    # true asks for {further} when this label has 10 % or more without leading",
             f"    must_not_miss: {'true' if same and same.emergency else 'false'}",
         ]
         # What a field means is said once, at the first label.

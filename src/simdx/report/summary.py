@@ -11,7 +11,7 @@ from simdx.evaluation import Evaluation
 from simdx.metrics import HEADLINE
 from simdx.report import figures
 from simdx.report.terminal import escape
-from simdx.words import ACTIONS, percent
+from simdx.words import percent
 
 FEW = 30  # cases below which every figure is mostly chance
 MOST_PAIRS, MOST_WRONG = 6, 5  # lines of a long list
@@ -33,7 +33,7 @@ def print_evaluation(result: Evaluation) -> None:
     if record["n"] < FEW:
         console.print(f"[bold]{record['n']} cases are few[/]: more cases may show quite other figures")
     decisions = record["decisions"].items()
-    parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
+    parts = [f"{name} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
     console.print(f"decisions: {', '.join(parts)}")
     _print_errors(console, result)
     if found := record["differential"]:

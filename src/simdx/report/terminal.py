@@ -9,7 +9,7 @@ from rich.text import Text
 from simdx.answer import Answer
 from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
-from simdx.words import ACTIONS, NO_PROMISE, percent
+from simdx.words import NO_PROMISE, action_words, percent
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _COLOUR = {"accept": "green", "likely": "blue", "test": "yellow", "review": "magenta"}
@@ -67,7 +67,7 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
     given = decision.reasons or (decision.reason,)
     promised = decision.action != "accept" or decision.promise is not None
     colour = _COLOUR[decision.action] if promised else "blue"  # green promises something
-    said = ACTIONS[decision.action]
+    said = action_words(decision.action, answer.clinical)
     if decision.action == "accept":
         said += f" ({decision.promise or NO_PROMISE})"
     for i, reason in enumerate(given[:reasons]):
@@ -150,7 +150,7 @@ def print_question(answer: Answer, console: Console) -> None:
     """The finding most worth asking for, where one was looked for."""
     missing = answer.missing_finding
     if missing is None:
-        console.print("  no further finding is expected to change this answer")
+        console.print("  no further question is expected to change this answer")
         return
     console.print(
         f"  worth asking: “{escape(missing.finding)}” [dim](points to {escape(missing.speaks_for)}; entropy "

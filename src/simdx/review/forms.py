@@ -338,7 +338,7 @@ def _from_csv(content: str, name: str) -> tuple[str, str, Answers]:
     try:
         reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, restkey="more")
         if not set(SCALES) | {"code", "text"} <= set(reader.fieldnames or ()):
-            raise BadInput(f"{name} is neither a saved review form nor its CSV twin")
+            raise BadInput(f"{name} is neither a saved review form nor its CSV file")
         rows = [row for row in reader if any(str(v or "").strip() for k, v in row.items() if k != "more")]
     except csv.Error:
         raise BadInput(f"{name} is not valid CSV") from None

@@ -111,8 +111,8 @@ def _check(output: str, rows: dict[str, int], problems: dict[str, str]) -> tuple
     if missing := rows.keys() - parts:
         first = problems.get(min(missing)) or next(iter(problems.values()), "its worker did not report")
         raise RunFailed(
-            f"{len(missing)} of {len(rows)} blocks are not done (the first {first}): the rest is "
-            f"kept in '{output}', run the same command again to go on"
+            f"{len(missing)} of {len(rows)} blocks are not done (the first {first}); the others "
+            f"are saved in '{output}': run the same command again to continue"
         )
     if foreign := parts - rows.keys():
         said = f"'{output}' holds '{min(foreign)}', which is not part of this run"

@@ -45,8 +45,8 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
             raise BadInput(f"no Ray cluster answers at '{address}' ({type(error).__name__})") from None
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise RunFailed(
-            f"Ray could not start on this machine ({why}): leave out --embedders and --engines, "
-            "and processes do the same without it"
+            f"Ray could not start on this machine ({why}): leave out --embedders and --engines "
+            "to use processes instead"
         ) from None
     try:
         yield

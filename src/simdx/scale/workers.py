@@ -300,8 +300,8 @@ class InProcesses:
                     continue
             return
         raise RunFailed(
-            f"worker processes ended {TRIES} times (too little memory?): what is done is kept, run the same "
-            "command again, with fewer --cpus"
+            f"worker processes ended {TRIES} times, perhaps for lack of memory: run the same "
+            "command again with fewer --cpus; finished blocks are kept"
         )
 
 

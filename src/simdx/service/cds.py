@@ -28,7 +28,7 @@ from simdx.service.schemas import parse, shown, takes
 from simdx.service.state import AppState, MayClassify, check_panel, judgement, request_id, state_of
 from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Panel
-from simdx.words import ACTIONS, NO_PROMISE, leading
+from simdx.words import NO_PROMISE, action_words, leading
 
 router = APIRouter()
 HOOKS = ("patient-view", "order-select")
@@ -45,8 +45,8 @@ PREFETCH = {
 }
 USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
 OVERRIDE_REASONS = {
-    "other-diagnosis": "The patient has another diagnosis",
-    "not-applicable": "The panel's question does not apply to this patient",
+    "other-diagnosis": "Another label is right",
+    "not-applicable": "The panel's question does not apply to this case",
     "text-incomplete": "The text does not describe the case",
 }
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
@@ -178,7 +178,7 @@ def card(
     label, action = answer["label"], answer["decision"]["action"]
     missed = [one.name for one in panel.labels if one.must_not_miss]
     urgent = action in ("test", "review") or label in missed
-    summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
+    summary = f"{action_words(action, panel.is_clinical)}: {leading(label, answer['posterior'])}"
     said = "Create a preliminary RiskAssessment with the whole posterior"
     create = {"type": "create", "description": said, "resource": assessment}
     address = f"{base_url}/#answer={card_id.hex}.0"
@@ -208,7 +208,7 @@ def card(
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
     action = decision["action"]
-    said = f"{'Abstains: ' if action in ('test', 'review') else ''}{ACTIONS[action]}"
+    said = f"{'Abstains: ' if action in ('test', 'review') else ''}{action_words(action, panel.is_clinical)}"
     promise = f" ({decision['promise'] or NO_PROMISE})" if action == "accept" else ""
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]

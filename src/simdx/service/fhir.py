@@ -22,7 +22,7 @@ from simdx.service.schemas import FhirBody, parse, takes
 from simdx.service.state import MayClassify, answered, request_id, state_of
 from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Label, Panel
-from simdx.words import ACTIONS
+from simdx.words import action_words
 
 router = APIRouter()
 _FHIR: dict[int | str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ DEVICE = {
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "likely": "Likely, but not confirmed: the panel is not tested enough to be relied on alone.",
-    "test": "Further tests are advised before this is relied on.",
+    "test": "{More} are advised before this is relied on.",
     "review": "{Who} should review the case: the posterior may not apply.",
 }
 
@@ -61,10 +61,11 @@ def assessment_of(
     moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     source = basis or hashed_text(text)
     decision = answer["decision"]
-    advice = _ACTIONS[decision["action"]].format(Who="A clinician" if panel.is_clinical else "A person")
+    who, more = ("A clinician", "Further tests") if panel.is_clinical else ("A person", "Further checks")
+    advice = _ACTIONS[decision["action"]].format(Who=who, More=more)
     return {
         "resourceType": "RiskAssessment",
-        "text": {"status": "generated", "div": _narrative(answer)},
+        "text": {"status": "generated", "div": _narrative(answer, panel)},
         "contained": [DEVICE, _provenance(answer, source, moment)],
         "identifier": [{"system": "urn:simdx:answer", "value": answer_id}],
         "status": "preliminary",
@@ -152,13 +153,14 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
     return notes
 
 
-def _narrative(answer: Mapping[str, Any]) -> str:
+def _narrative(answer: Mapping[str, Any], panel: Panel) -> str:
     ranked = sorted(answer["posterior"].items(), key=lambda item: -item[1])
     rows = "".join(f"<li>{escape(label)}: {100 * p:.1f} %</li>" for label, p in ranked)
     decision = answer["decision"]
+    said = action_words(decision["action"], panel.is_clinical)
     return (
         '<div xmlns="http://www.w3.org/1999/xhtml">'
-        f"<p>{ACTIONS[decision['action']]}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
+        f"<p>{said}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
     )
 
 

@@ -109,7 +109,7 @@ class Gate:
         if isinstance(who, Problem) and not (empty and scope["method"] in ("GET", "HEAD", "OPTIONS")):
             raise who
         if not empty and "upgrade" in headers:  # uvicorn's parser reads no body behind it
-            raise Problem("bad-request", "HTTP/1.1 is spoken here: send the body without an Upgrade header.")
+            raise Problem("bad-request", "Only HTTP/1.1 is served: send the body without an Upgrade header.")
         body = b"" if empty else await self._read(headers, receive)
         scope["simdx.body"] = body
         await self._app(scope, receive, send)

@@ -126,7 +126,7 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, BadInput):
         return Problem("bad-input", str(error))
     if isinstance(error, AuditUnavailable):
-        return Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+        return Problem("audit-unavailable", "An unrecorded answer is not sent; try again.", retry_after=5)
     if isinstance(error, RunFailed):
         return Problem("upstream", "A server that this one asks did not answer.")
     if isinstance(error, RequestValidationError):

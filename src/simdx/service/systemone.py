@@ -183,7 +183,7 @@ class Workshop:
             async with asyncio.timeout(self._limits.seconds), self._turn[caller]:
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
         except TimeoutError:
-            raise Problem("timeout", "The panel took too long to make.", retry_after=5) from None
+            raise Problem("timeout", "Making the panel took too long.", retry_after=5) from None
         finally:
             self._waiting[caller] -= 1
 

@@ -266,7 +266,7 @@ def time_limit(asked: float | None = None) -> float:
 
 
 def nobody_at(server: str) -> RunFailed:
-    return RunFailed(f"no server answers at {server.rpartition('@')[2]}: start it, or mend the address")
+    return RunFailed(f"no server answers at {server.rpartition('@')[2]}: start it, or correct the address")
 
 
 def call(send: Callable[..., Any], **body: Any) -> str:
