@@ -6,9 +6,9 @@ from scipy import special
 
 from simdx.abc import logs
 from simdx.abc.dirichlet import nearest_weight
-from simdx.abc.logs import from_log_ratio, log_dirichlet, log_ratio
+from simdx.abc.logs import log_dirichlet
 from simdx.abc.multinomial import jump_density
-from simdx.abc.particles import SimplexPoints
+from simdx.abc.particles import SimplexPoints, from_log_ratio, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.smc import Population, Streams
 from simdx.abc.space import similarity
@@ -75,7 +75,7 @@ def test_discrete_jump_stays_or_moves_to_another_possible_label():
     np.testing.assert_allclose(jump_density(population, possible, 0.5), expected)
 
 
-def test_logarithms_and_gamma_functions_are_scipys():
+def test_logarithms_and_the_digamma_function_are_scipys():
     rng = np.random.default_rng(3)
     x = np.where(rng.random((50, 7)) < 0.1, -np.inf, 300 * rng.standard_normal((50, 7)))
     x[:, 0] = 0
@@ -86,5 +86,4 @@ def test_logarithms_and_gamma_functions_are_scipys():
     np.testing.assert_allclose(logs.expit(x), special.expit(x), rtol=1e-12)
     assert logs.logit(0.05) == pytest.approx(special.logit(0.05), rel=1e-14)
     positive = 10.0 ** np.linspace(-8, 10, 500)
-    np.testing.assert_allclose(logs.gammaln(positive), special.gammaln(positive), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(logs.digamma(positive), special.digamma(positive), rtol=1e-12, atol=1e-12)

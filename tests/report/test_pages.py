@@ -18,7 +18,7 @@ GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
     "table": lambda: table([HOSTILE], [[HOSTILE]]),
-    "gaps": lambda: fill("gaps.html", gaps=[GAP], correction="holm", small=SMALL),
+    "gaps": lambda: fill("gaps.html", gaps=[GAP], small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]
     ),

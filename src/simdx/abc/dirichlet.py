@@ -18,7 +18,7 @@ import numpy as np
 
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, Moments, concentration_cap, of_dirichlet, summarise, with_prior
+from simdx.abc.second_order import LN2, concentration_cap, of_dirichlet, summarise, with_prior
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior
@@ -186,68 +186,10 @@ def _answer(sums: Float, effective: Float, reached: Float, prior: Prior, cap: fl
         second = of_dirichlet(np.tile(prior.alpha, (n, 1)), effective=effective, cap=cap)
         return Posterior(second.mean, effective, reached, second)
     theta, square, _, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
-    some = summarise(Moments(theta, square, entropy[:, 0], effective[~nothing]), cap)
+    some = summarise(theta, square, entropy[:, 0], effective[~nothing], cap)
     mean = np.tile(prior.probabilities, (n, 1))
     mean[np.ix_(~nothing, possible)] = some.mean
     return Posterior(mean, effective, reached, with_prior(some, nothing, prior, mean, effective))
-
-
-# --------------------------------------------------------------------------- absolute tolerances
-# A quantile tolerance accepts the same share of prior mass for every case, so epistemic uncertainty cannot
-# rise on a text unlike the panel. An absolute one accepts little or nothing of it. What is a usual distance?
-# Leave each simulation out of its class mean in turn, ask D-SMC about it, and note the tolerance it reaches.
-
-
-def leave_one_out_tolerances(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    prior: Prior,
-    *,
-    seed: int,
-    draws: int = 100,
-    populations: int = 5,
-) -> Float:
-    """The quantile tolerance each simulation would reach as an observation, its class mean made without it.
-
-    Leaving z out moves its class mean by delta = (mean - z) / (count - 1) and a mixture by theta_y delta,
-    so no mean is ever recomputed. Rows of impossible labels and of labels with one simulation are left
-    out of the result.
-    """
-    label_index = np.asarray(label_index)
-    count = np.bincount(label_index, minlength=n_labels)
-    means = np.zeros((n_labels, bank_vectors.shape[1]))
-    np.add.at(means, label_index, bank_vectors.astype(np.float64))
-    means /= np.maximum(count, 1)[:, None]
-    possible = prior.probabilities > 0
-    usable = np.flatnonzero(possible[label_index] & (count[label_index] > 1))
-    if not usable.size:
-        raise BadInput("no label has two simulations, so none can be left out; enlarge the bank")
-    shared = prepare(means, prior, seed=seed, draws=draws, populations=populations)
-    place = np.cumsum(possible) - 1  # position of a label among the possible ones
-    theta = shared.features[:, : int(possible.sum())].astype(np.float64)
-    own = means[possible]
-    gram = own @ own.T
-    pull = theta @ gram  # (P, K'): each draw's mixture dotted with each class mean
-    length2 = np.einsum("pk,pk->p", pull, theta)
-    out = np.empty(usable.size)
-    step = chunk_size(theta.shape[0], bytes_per_entry=64)
-    for start in range(0, usable.size, step):
-        rows = usable[start : start + step]
-        z = bank_vectors[rows].astype(np.float64)
-        k = place[label_index[rows]]
-        left = (count[label_index[rows]] - 1.0)[:, None]
-        dot = z @ own.T @ theta.T  # (rows, P): mixture . z
-        toward = theta[:, k].T
-        mean_z = np.einsum("nd,nd->n", own[k], z)[:, None]
-        square = np.einsum("nd,nd->n", z, z)[:, None]
-        mixture_delta = (pull[:, k].T - dot) / left
-        delta2 = (np.diag(gram)[k][:, None] - 2 * mean_z + square) / left**2
-        length = np.sqrt(np.maximum(length2 + 2 * toward * mixture_delta + toward**2 * delta2, 1e-30))
-        cosine = (dot + toward * (mean_z - square) / left) / (length * np.sqrt(square))
-        edge = cosine.shape[1] - draws
-        out[start : start + step] = 1 - np.partition(cosine, edge, axis=1)[:, edge]
-    return out
 
 
 def bank_tolerance(
@@ -260,8 +202,24 @@ def bank_tolerance(
     draws: int = 100,
     populations: int = 5,
 ) -> float:
-    """An absolute tolerance under which half of the simulations would accept at least 2^-T of the prior."""
-    reached = leave_one_out_tolerances(
-        bank_vectors, label_index, n_labels, prior, seed=seed, draws=draws, populations=populations
-    )
+    """An absolute tolerance under which half of the simulations would accept at least 2^-T of the prior.
+
+    A quantile tolerance accepts the same share of prior mass for every case, so epistemic uncertainty cannot
+    rise on a text unlike the panel; an absolute one accepts little or nothing of it. What is usual is
+    found by leaving each simulation out of its class mean in turn and asking D-SMC about it.
+    """
+    label_index, vectors = np.asarray(label_index), bank_vectors.astype(np.float64)
+    count = np.bincount(label_index, minlength=n_labels)
+    means = np.zeros((n_labels, vectors.shape[1]))
+    np.add.at(means, label_index, vectors)
+    means /= np.maximum(count, 1)[:, None]
+    usable = np.flatnonzero((prior.probabilities[label_index] > 0) & (count[label_index] > 1))
+    if not usable.size:
+        raise BadInput("no label has two simulations, so none can be left out; enlarge the bank")
+    reached = []
+    for row in usable:
+        label, left = label_index[row], means.copy()
+        left[label] += (means[label] - vectors[row]) / (count[label] - 1)
+        answer = dirichlet(left, vectors[row], prior, seed=seed, draws=draws, populations=populations)
+        reached.append(answer.tolerance[0])
     return float(np.median(reached))

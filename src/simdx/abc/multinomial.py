@@ -21,14 +21,13 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.abc.prior import Prior
+from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.space import (
     TIE,
     Atoms,
     check_kernel,
     check_observations,
     chunk_size,
-    label_mass,
     make_atoms,
     similarity,
 )
@@ -53,18 +52,16 @@ def multinomial(
     populations: int = 5,
     tolerance: float | None = None,
     boundary: Boundary = "fractional",
-    bias: Float | None = None,
 ) -> Posterior:
     """Posterior of every observation.
 
-    `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case. `bias` adds a
-    log-weight per label to the masses. `Posterior.tolerance` is the distance reached, or the bandwidth of the
-    soft kernel.
+    `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case.
+    `Posterior.tolerance` is the distance reached, or the bandwidth of the soft kernel.
     """
     how = kernel, bandwidth, populations, tolerance, boundary
     _check(*how)
     z = check_observations(observations, bank_vectors.shape[1])
-    prior_row, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
@@ -82,7 +79,7 @@ def multinomial(
         out[part] = atoms.spread(by_label / np.where(total > 0, total, 1.0)[:, None])
     nothing = effective == 0
     if nothing.any():
-        out[nothing] = np.broadcast_to(prior_row, out.shape)[nothing]
+        out[nothing] = np.broadcast_to(mass, out.shape)[nothing]
     return Posterior(out, effective, reached)
 
 
@@ -98,7 +95,6 @@ def simulation_weights(
     populations: int = 5,
     tolerance: float | None = None,
     boundary: Boundary = "fractional",
-    bias: Float | None = None,
 ) -> Float:
     """What share of each answer every bank row carries: (N, n) in the caller's row order, rows sum to one.
 
@@ -107,7 +103,7 @@ def simulation_weights(
     how = kernel, bandwidth, populations, tolerance, boundary
     _check(*how)
     z = check_observations(observations, bank_vectors.shape[1])
-    _, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
     for part, cosine, own_mass in _blocks(atoms, z, mass):
@@ -136,7 +132,7 @@ def multinomial_trace(
     """
     _check("hard", 1.0, populations, None, "whole")
     z = check_observations(observations, bank_vectors.shape[1])
-    _, mass = label_mass(prior, n_labels, z.shape[0])
+    mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     shape = (populations, z.shape[0])
     tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)

@@ -14,15 +14,18 @@ With early stopping off and many particles both agree with the exact engine (M w
 form) within Monte Carlo error.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
-from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
+from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import concentration_cap, moments_of, of_dirichlet, summarise, with_prior
+from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws, with_prior
 from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
 from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
 from simdx.errors import BadInput
@@ -103,32 +106,32 @@ def dirichlet_smc(
 # --------------------------------------------------------------------------- models
 
 
-class BankLabels:
-    """M-SMC on a bank: particles are positions among the labels present."""
+class LabelParticles:
+    """M-SMC: particles are labels, and `simulate` says what a simulation of each is and how far away."""
 
     particle_shape: tuple[int, ...] = ()
-    particle_type = np.int64
+    particle_type: Any = np.int64
+    floor: Float
 
-    def __init__(self, atoms: Atoms, z: Float, prior: Float, streams: Streams, stay: float) -> None:
-        self.atoms, self.streams, self.stay = atoms, streams, stay
-        self.n_cases = z.shape[0]
-        self.prior = prior[:, atoms.present] / prior[:, atoms.present].sum(axis=1, keepdims=True)
-        self.possible = self.prior > 0
-        self.moved = self.prior.copy()  # label distribution of proposals
-        self.distance = 1 - similarity(z, atoms.vectors)
-        self.counts = np.diff([*atoms.starts, atoms.label.size])
-        nearest = np.minimum.reduceat(self.distance, atoms.starts, axis=1)
-        self.floor = np.where(self.possible, nearest, np.inf).min(axis=1).astype(np.float64)
+    def __init__(self, prior: Float, stay: float) -> None:
+        self.prior, self.stay = prior, stay
+        self.n_cases = len(prior)
+        self.possible = prior > 0
+        self.moved = prior.copy()  # label distribution of proposals
+
+    @abstractmethod
+    def simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        """`size` labels a case drawn from (cases, K) probabilities, and distances to their simulations."""
 
     def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(cases, self.prior[cases], size)
+        return self.simulate(cases, self.prior[cases], size)
 
     def adapt(self, cases: Int, before: Population) -> None:
-        share = self._shares(before.particles[cases], before.weight[cases])
+        share = self.label_mass(cases, before.particles[cases], before.weight[cases])
         self.moved[cases] = jump_density(share, self.possible[cases], self.stay)
 
     def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(cases, self.moved[cases], size)
+        return self.simulate(cases, self.moved[cases], size)
 
     def weight(self, cases: Int, particles: Particles) -> Float:
         moved = self.moved[cases]
@@ -136,22 +139,32 @@ class BankLabels:
         return np.take_along_axis(ratio, particles, axis=1)
 
     def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        return self.atoms.spread(self._shares(particles, weight))
-
-    def prior_mass(self, cases: Int) -> Float:
-        return self.atoms.spread(self.prior[cases])
-
-    def _simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        u = self.streams.uniform(cases, 2, size)
-        label = pick(label_probability, u[:, 0])
-        row = self.atoms.starts[label] + (u[:, 1] * self.counts[label]).astype(np.int64)
-        return label, self.distance[cases[:, None], row].astype(np.float64)
-
-    def _shares(self, particles: Particles, weight: Float) -> Float:
-        rows, k = particles.shape[0], self.prior.shape[1]
+        rows, k = len(cases), self.prior.shape[1]
         flat = (np.arange(rows)[:, None] * k + particles).ravel()
         sums = np.bincount(flat, weights=weight.ravel(), minlength=rows * k)
         return sums.astype(np.float64).reshape(rows, k)
+
+    def prior_mass(self, cases: Int) -> Float:
+        return self.prior[cases]
+
+
+class BankLabels(LabelParticles):
+    """On a bank: each proposal draws one of its label's simulations."""
+
+    def __init__(self, atoms: Atoms, z: Float, prior: Float, streams: Streams, stay: float) -> None:
+        super().__init__(prior, stay)
+        self.streams = streams
+        self.distance = 1 - similarity(z, atoms.vectors)
+        self.counts = np.bincount(atoms.label, minlength=atoms.n_labels)
+        self.starts = np.searchsorted(atoms.label, np.arange(atoms.n_labels))
+        possible = np.where(self.possible[:, atoms.label], self.distance, np.inf)
+        self.floor = possible.min(axis=1).astype(np.float64)
+
+    def simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        u = self.streams.uniform(cases, 2, size)
+        label = pick(label_probability, u[:, 0])
+        row = self.starts[label] + (u[:, 1] * self.counts[label]).astype(np.int64)
+        return label, self.distance[cases[:, None], row].astype(np.float64)
 
 
 class SimplexPoints:
@@ -227,6 +240,23 @@ class SimplexPoints:
         return 1 - np.einsum("npk,nk->np", theta, self.c[cases]) / np.sqrt(np.maximum(square, 1e-30))
 
 
+def log_ratio(log_theta: Float) -> Float:
+    """Additive log-ratio coordinates against the last component: (…, K) -> (…, K-1)."""
+    return log_theta[..., :-1] - log_theta[..., -1:]
+
+
+def from_log_ratio(x: Float) -> Float:
+    """Back to log theta: (…, K-1) -> (…, K)."""
+    padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    return padded - logsumexp(padded, keepdims=True)
+
+
+def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
+    """Log density of Dir(alpha) *in log-ratio coordinates*, where the Jacobian adds one to each power."""
+    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
+    return np.sum(alpha * log_theta, axis=-1) + constant
+
+
 def _kernel(x: Float, w: Float) -> tuple[Float, Float]:
     """Cholesky root of the proposal covariance per case, and its inverse.
 
@@ -261,7 +291,7 @@ def _simplex_posterior(
     nothing = population.weight.sum(axis=1) == 0
     # A case the prior answers gets a placeholder point here and the prior's own summary below.
     weight = np.where(nothing[:, None], 1.0, population.weight)
-    some = summarise(moments_of(from_log_ratio(population.particles), weight), cap)
+    some = of_draws(from_log_ratio(population.particles), weight, cap)
     kept, end = some.combined(lambda column: column[~nothing]), at_the_end(trace)
     second = with_prior(kept, nothing, model.prior, end.probabilities, end.effective_simulations)
     return replace(end, second_order=second)

@@ -147,12 +147,17 @@ def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
         population.weight[done] = raw / raw.sum(axis=1, keepdims=True)
         mass = model.label_mass(done, population.particles[done], population.weight[done])
         ledger.record(t, done, epsilon[done], size / used[whole], population.weight[done], mass)
-        short = active[~whole]
-        if short.size:
-            at_target = np.full(short.size, target is not None) & (epsilon[short] <= (target or 0) + TIE)
-            _settle_short(
-                model, ledger, t, population, accepted, ~whole, active, filled, used, epsilon, at_target
-            )
+        for i in np.flatnonzero(~whole).tolist():
+            case = active[i : i + 1]
+            at_target = target is not None and bool(epsilon[case] <= target + TIE)
+            if population.weight[case].any() and not at_target:
+                ledger.simulations[t - 1, case] += ledger.pending[case]  # paid for, though nothing completed
+                ledger.close(case, t - 1, "budget")
+                continue
+            mass = _take(model, population, case, accepted, i, int(filled[i]))
+            rate = filled[i : i + 1] / np.maximum(used[i : i + 1], 1)
+            ledger.record(t, case, epsilon[case], rate, population.weight[case], mass)
+            ledger.close(case, t, "budget" if filled[i] else "nothing accepted")
         if schedule.stop_acceptance is not None and done.size:
             ledger.close(done[size / used[whole] < schedule.stop_acceptance], t, "acceptance")
         active = everyone[ledger.open]
@@ -230,43 +235,20 @@ def _fill(
     return accepted, filled, used
 
 
-def _settle_short(
-    model: Model,
-    ledger: _Ledger,
-    t: int,
-    population: Population,
-    accepted: Population,
-    short: NDArray[np.bool_],
-    active: Int,
-    filled: Int,
-    used: Int,
-    epsilon: Float,
-    at_target: NDArray[np.bool_],
-) -> None:
-    """Cases whose budget ended inside population t: say so, and answer with the best there is."""
-    for index, wanted in zip(np.flatnonzero(short), at_target, strict=True):
-        case = active[index : index + 1]
-        has_population = population.weight[case].sum() > 0
-        if has_population and not wanted:
-            ledger.simulations[t - 1, case] += ledger.pending[case]  # paid for, though nothing completed
-            ledger.close(case, max(t - 1, 0), "budget")
-            continue
-        count = int(filled[index])
-        weight = np.zeros((1, population.weight.shape[1]))
-        if count:
-            if has_population:
-                part = accepted.particles[index : index + 1, :count]
-                weight[:, :count] = model.weight(case, part)
-            else:
-                weight[:, :count] = 1.0
-            weight /= weight.sum()
-        population.particles[case] = accepted.particles[index : index + 1]
-        population.distance[case] = accepted.distance[index : index + 1]
-        population.weight[case] = weight
-        mass = model.label_mass(case, population.particles[case], weight) if count else model.prior_mass(case)
-        rate = np.array([count / max(1, int(used[index]))])
-        ledger.record(t, case, epsilon[case], rate, weight, mass)
-        ledger.close(case, t, "budget" if count else "nothing accepted")
+def _take(
+    model: Model, population: Population, case: Int, accepted: Population, row: int, count: int
+) -> Float:
+    """The `count` particles accepted when the budget ended become the case's answer; its label mass."""
+    weight = np.zeros((1, population.weight.shape[1]))
+    if count and population.weight[case].any():
+        weight[:, :count] = model.weight(case, accepted.particles[row : row + 1, :count])
+        weight /= weight.sum()
+    elif count:
+        weight[:, :count] = 1 / count
+    population.particles[case] = accepted.particles[row : row + 1]
+    population.distance[case] = accepted.distance[row : row + 1]
+    population.weight[case] = weight
+    return model.label_mass(case, population.particles[case], weight) if count else model.prior_mass(case)
 
 
 class _Ledger:
@@ -296,20 +278,15 @@ class _Ledger:
         self.ess[t, cases] = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
         self.mass[t, cases] = mass
 
-    def repeat(self, t: int, cases: Int) -> None:
-        """Row t of these cases repeats the row before, down to the end."""
-        for rows in (self.tolerance, self.acceptance, self.simulations, self.ess, self.mass):
-            rows[t:, cases] = rows[t - 1, cases]
-
     def close(self, cases: Int, t: int, outcome: str) -> None:
-        """The case ends with row t as its last own row."""
+        """These cases end with row t as their last own row, which the rows after it repeat."""
         cases = cases[self.open[cases]]
         self.open[cases] = False
         self.populations[cases] = t + 1
         for case in cases:
             self.outcome[case] = outcome
-        if t + 1 < self.tolerance.shape[0]:
-            self.repeat(t + 1, cases)
+        for rows in (self.tolerance, self.acceptance, self.simulations, self.ess, self.mass):
+            rows[t + 1 :, cases] = rows[t, cases]
 
     def trace(self) -> Trace:
         return Trace(
@@ -337,9 +314,6 @@ class Streams:
 
     def __init__(self, seed: int, keys: Iterable[int]) -> None:
         self.generators = [stream(seed, int(key)) for key in keys]
-
-    def __len__(self) -> int:
-        return len(self.generators)
 
     def uniform(self, cases: Int, *shape: int) -> Float:
         """(len(cases), *shape) uniforms in [0, 1), each row from its own case's stream."""

@@ -61,7 +61,6 @@ def render_evaluation(
         ),
         simplex_drawing=plots.ternary_plot(result.arrays["among_labels"], y, result.labels) if three else "",
         gaps=[Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in record["audit"]],
-        correction="holm",
         small=SMALL,
         worst=list(_worst(result, answers or {}, show_texts)),
     )
