@@ -7,8 +7,7 @@ from scipy import special
 from simdx.abc import logs
 from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.logs import log_dirichlet
-from simdx.abc.multinomial import jump_density
-from simdx.abc.particles import SimplexPoints, from_log_ratio, log_ratio
+from simdx.abc.particles import SimplexPoints, from_log_ratio, jump_density, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.smc import Population, Streams
 from simdx.abc.space import similarity

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.dirichlet import dirichlet, prepare
-from simdx.abc.multinomial import multinomial, multinomial_trace
+from simdx.abc.multinomial import multinomial
 from simdx.abc.prior import Prior
 from tests.abc.toys import Toy, toy
 from tests.oracles import enumeration
@@ -41,7 +41,6 @@ def test_hard_forms_are_the_enumerated_ones(counts, ties, populations):
         call = (problem.bank, problem.labels, problem.n_labels, problem.cases, prior)
         smooth = multinomial(*call, kernel="hard", populations=populations)
         whole = multinomial(*call, kernel="hard", populations=populations, boundary="whole")
-        trace = multinomial_trace(*call, populations=populations)
         for i, z in enumerate(problem.cases):
             atoms = enumeration.atoms_of(problem.bank, problem.labels, z, prior)
             possible = [a for a in atoms if a[2] > 0]
@@ -50,8 +49,6 @@ def test_hard_forms_are_the_enumerated_ones(counts, ties, populations):
             history = enumeration.whole_atom(possible, problem.n_labels, populations)
             np.testing.assert_allclose(whole.probabilities[i], history[-1][2], atol=1e-9)
             np.testing.assert_allclose(whole.tolerance[i], history[-1][0], atol=1e-6)
-            np.testing.assert_allclose(trace.mass[:, i], [h[2] for h in history], atol=1e-9)
-            np.testing.assert_allclose(trace.tolerance[:, i], [h[0] for h in history], atol=1e-6)
 
 
 @pytest.mark.parametrize("counts", COUNTS)

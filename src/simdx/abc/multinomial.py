@@ -32,7 +32,7 @@ from simdx.abc.space import (
     similarity,
 )
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Mask, Posterior, Trace, entropy_bits
+from simdx.types import Float, Int, Mask, Posterior
 
 Kernel = Literal["soft", "hard"]
 Boundary = Literal["fractional", "whole"]
@@ -113,71 +113,6 @@ def simulation_weights(
     return out
 
 
-def multinomial_trace(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    observations: Float,
-    prior: Prior | Float,
-    *,
-    populations: int = 5,
-    particles: int = 100,
-    stay: float = 0.5,
-) -> Trace:
-    """The sampler's limit population by population: what many particles would print.
-
-    Tolerances and masses are those of the whole-atom recursion. Acceptance is the probability that a
-    proposal (an ancestor of the population before, moved by DiscreteJump) is accepted, simulations are
-    the `particles` / acceptance proposals a run of that size needs on average.
-    """
-    _check("hard", 1.0, populations, None, "whole")
-    z = check_observations(observations, bank_vectors.shape[1])
-    mass = prior_rows(prior, n_labels, z.shape[0])
-    atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
-    shape = (populations, z.shape[0])
-    tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
-    labels = np.empty((*shape, n_labels))
-    own = np.empty(z.shape[0], dtype=int)
-    for part, cosine, own_mass in _blocks(atoms, z, mass):
-        order, value, each = _sorted(atoms, cosine, own_mass)
-        possible = own_mass > 0
-        proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))
-        moved = np.full(value.shape[0], populations)
-        for t, inside in enumerate(_block_cut(value, each, populations)):
-            kept = np.where(inside, each, 0)
-            by_label = _label_sums(atoms, order, kept)
-            reach = np.divide(by_label, own_mass, out=np.zeros_like(by_label), where=possible)
-            last = inside.sum(axis=1) - 1
-            tolerance[t, part] = 1 - np.take_along_axis(value, last[:, None], axis=1)[:, 0]
-            acceptance[t, part] = np.sum(proposal * reach, axis=1)
-            ess[t, part] = kept.sum(axis=1) ** 2 / np.sum(kept**2, axis=1)
-            posterior = by_label / by_label.sum(axis=1, keepdims=True)
-            labels[t, part] = posterior
-            if t:
-                stalled = tolerance[t, part] >= tolerance[t - 1, part] - TIE
-                moved = np.where(stalled & (moved == populations), t, moved)
-            proposal = jump_density(posterior, possible, stay)
-        own[part] = moved
-    return Trace(
-        tolerance=tolerance,
-        acceptance=acceptance,
-        simulations=np.ceil(particles / np.maximum(acceptance, 1e-300)).clip(max=2**62).astype(np.int64),
-        ess=ess,
-        entropy_bits=entropy_bits(labels),
-        mass=labels,
-        populations=own,
-        outcome=tuple("complete" if count == populations else "floor" for count in own),
-    )
-
-
-def jump_density(population: Float, possible: Mask, stay: float) -> Float:
-    """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
-    others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
-    alone = possible.sum(axis=-1, keepdims=True) == 1
-    moved = stay * population + (1 - stay) * (1 - population) / others
-    return np.where(alone, population, moved) * possible
-
-
 # --------------------------------------------------------------------------- kernels on one chunk
 
 
@@ -206,8 +141,8 @@ def _weights(
     if boundary == "fractional":
         kept, last = _keep_fraction(value, each, 0.5**populations)
     else:
-        inside = _block_cut(value, each, populations)[-1]
-        kept, last = np.where(inside, each, 0), inside.sum(axis=1) - 1
+        last = _block_cut(value, each, populations)
+        kept = np.where(np.arange(value.shape[1]) <= last[:, None], each, 0)
     weight = np.zeros(cosine.shape)
     np.put_along_axis(weight, order, kept, axis=1)
     return weight, 1 - value[np.arange(len(value)), last]
@@ -288,19 +223,16 @@ def _keep_fraction(value: Float, each: Float, target: float) -> tuple[Float, Int
     return relative * (inside + block * np.clip(part, 0, 1)[:, None]), last
 
 
-def _block_cut(value: Float, each: Float, populations: int) -> list[Mask]:
-    """Masks of the sorted atoms each population keeps: whole blocks up to the recursive median."""
+def _block_cut(value: Float, each: Float, populations: int) -> Int:
+    """The last sorted atom that is kept: whole blocks up to the median, as often as there are populations."""
     ends = _block_ends(value)
     cumulative = np.cumsum(each, axis=1)
     kept = cumulative[:, -1]
-    masks = []
-    index = np.arange(value.shape[1])
     for _ in range(populations):
         enough = ends & (cumulative >= (0.5 * kept * (1 - MASS_SLACK))[:, None])
         last = np.argmax(enough, axis=1)
-        kept = cumulative[np.arange(value.shape[0]), last]
-        masks.append(index[None, :] <= last[:, None])
-    return masks
+        kept = np.take_along_axis(cumulative, last[:, None], axis=1)[:, 0]
+    return last
 
 
 def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:

@@ -23,13 +23,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from simdx.abc.logs import log_dirichlet, logsumexp
-from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws, with_prior
 from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
 from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Posterior, Trace
+from simdx.types import Float, Int, Mask, Posterior, Trace
 
 DEFENCE = 4  # every fourth D-SMC proposal is a prior draw
 STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")  # of a trace, (T, N, …)
@@ -146,6 +145,14 @@ class LabelParticles:
 
     def prior_mass(self, cases: Int) -> Float:
         return self.prior[cases]
+
+
+def jump_density(population: Float, possible: Mask, stay: float) -> Float:
+    """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
+    others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
+    alone = possible.sum(axis=-1, keepdims=True) == 1
+    moved = stay * population + (1 - stay) * (1 - population) / others
+    return np.where(alone, population, moved) * possible
 
 
 class BankLabels(LabelParticles):

@@ -149,9 +149,8 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
 
 @dataclass(frozen=True, slots=True)
 class DebiasedEce:
-    """`plug_in` is the usual figure; `value` the median-unbiased one; `low` to `high` its 95 % interval."""
+    """The median-unbiased figure with its 95 % interval."""
 
-    plug_in: float
     value: float
     low: float
     high: float
@@ -171,7 +170,7 @@ def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return DebiasedEce(observed, value, min(first, value), max(last, value))
+    return DebiasedEce(value, min(first, value), max(last, value))
 
 
 def _crossing(values: Float, observed: float) -> float:
