@@ -9,7 +9,7 @@ from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.particles import SimplexPoints, from_log_ratio, jump_density, log_ratio
 from simdx.abc.prior import Prior
-from simdx.abc.smc import Population, Streams
+from simdx.abc.smc import stream
 from simdx.abc.space import similarity
 from tests.abc.toys import toy
 
@@ -22,15 +22,15 @@ def test_d_smc_weights_undo_its_proposals(alpha):
     """
     problem = toy((5, 5, 5), n_cases=1, seed=0)
     a = np.array(alpha)
-    model = SimplexPoints(problem.means, problem.cases, Prior(a / a.sum(), a.sum()), Streams(0, [1]))
+    model = SimplexPoints(problem.means, problem.cases[0], Prior(a / a.sum(), a.sum()), stream(0, 1))
     rng = np.random.default_rng(0)
-    corner = log_ratio(log_dirichlet(rng, np.array([2.0, 9.0, 2.0]), 60))[None]
-    weight = rng.random((1, 60))
-    model.adapt(np.array([0]), Population(corner, np.zeros((1, 60)), weight / weight.sum()))
-    proposals, _ = model.move_block(np.array([0]), 60_000)
-    w = model.weight(np.array([0]), proposals)[0]
+    corner = log_ratio(log_dirichlet(rng, np.array([2.0, 9.0, 2.0]), 60))
+    weight = rng.random(60)
+    model.adapt(corner, weight / weight.sum())
+    proposals, _ = model.move_block(60_000)
+    w = model.weight(proposals)
     w /= w.sum()
-    theta = np.exp(from_log_ratio(proposals[0]))
+    theta = np.exp(from_log_ratio(proposals))
     effective = 1 / np.sum(w**2)
     expected = a / a.sum()
     spread = np.sqrt(expected * (1 - expected) / (a.sum() + 1))

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.random import Generator
 
 from simdx.abc.dirichlet import dirichlet
-from simdx.abc.particles import LabelParticles, at_the_end, check_keys, check_stay, join
+from simdx.abc.particles import LabelParticles, check_keys, check_stay
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.smc import Particles, Schedule, pick, run, stream
+from simdx.abc.smc import Particles, Schedule, joined, pick, posterior_of, run, stream
 from simdx.abc.space import check_observations
 from simdx.errors import BadInput, RunFailed
 from simdx.types import Float, Int, Mask, Posterior, Trace, entropy_bits
@@ -82,30 +82,30 @@ def multinomial_live(
     check_stay(stay)
     _check_budget(budget, batch)
     schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget, batch, live=True)
-    rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
-    parts = []
+    rows = np.broadcast_to(prior_rows(prior, n_labels, len(z)), (len(z), n_labels))
+    runs = []
     for case, key in enumerate(keys):
         simulator = CountedSimulator(simulate, budget, z.shape[1])
         model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
-        _, trace = run(model, schedule)
-        parts.append((at_the_end(trace), trace))
-    return join(parts)
+        runs.append(run(model, schedule))
+    return joined([posterior_of(one) for one in runs], runs, populations)
 
 
 class LiveLabels(LabelParticles):
-    """Of one case with a simulator: every proposal simulates its own label."""
+    """With a simulator: every proposal simulates its own label."""
+
+    floor = -np.inf
 
     def __init__(
         self, simulator: CountedSimulator, z: Float, prior: Float, rng: Generator, stay: float
     ) -> None:
-        super().__init__(prior[None, :], stay)
-        self.simulator, self.z, self.rng = simulator, z.astype(np.float64), rng
-        self.floor = np.array([-np.inf])
+        super().__init__(prior, rng, stay)
+        self.simulator, self.z = simulator, z.astype(np.float64)
 
-    def simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        labels = pick(label_probability, self.rng.random((1, size)))[0]
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        labels = pick(label_probability, self.rng.random(size))
         vectors = self.simulator(labels, self.rng)
-        return labels[None, : len(vectors)], (1 - vectors @ self.z)[None, :]
+        return labels[: len(vectors)], 1 - vectors @ self.z
 
 
 def dirichlet_live(

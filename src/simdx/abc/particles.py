@@ -1,4 +1,4 @@
-"""The particle engine: Algorithm 1 as the paper runs it, vectorised over particles and cases.
+"""The particle engine: Algorithm 1 as the paper runs it, vectorised over particles.
 
 M-SMC particles are labels; each proposal draws a fresh simulation of its label from the bank. Because
 weights depend on the label alone, drawing an ancestor and moving it by DiscreteJump is drawing the
@@ -15,23 +15,22 @@ form) within Monte Carlo error.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import gammaln
 
 from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws, with_prior
-from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
-from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
+from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws
+from simdx.abc.smc import Particles, Row, Run, Schedule, joined, pick, posterior_of, run, stream
+from simdx.abc.space import Atoms, check_observations, make_atoms, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Mask, Posterior, Trace
+from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace
 
 DEFENCE = 4  # every fourth D-SMC proposal is a prior draw
-STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")  # of a trace, (T, N, …)
 KERNEL_SCALE = 0.6  # of the weighted covariance; chosen by effective sample size on simulated toys
 
 
@@ -58,15 +57,13 @@ def multinomial_smc(
     check_keys(keys, z.shape[0])
     rows = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, rows)
-    step = chunk_size(max(atoms.vectors.shape[0], 4 * particles))
-    parts = []
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        own = np.broadcast_to(rows, (z.shape[0], n_labels))[part]
-        model = BankLabels(atoms, z[part], own, Streams(seed, keys[part]), stay)
-        _, trace = run(model, schedule)
-        parts.append((at_the_end(trace), trace))
-    return join(parts)
+    rows = np.broadcast_to(rows, (len(z), n_labels))
+    models = (
+        BankLabels(atoms, one, row, stream(seed, int(key)), stay)
+        for one, row, key in zip(z, rows, keys, strict=True)
+    )
+    runs = [run(model, schedule) for model in models]
+    return joined([posterior_of(one) for one in runs], runs, populations)
 
 
 def dirichlet_smc(
@@ -89,62 +86,28 @@ def dirichlet_smc(
     if class_means.shape[0] != prior.n_labels:
         raise BadInput(f"there are {class_means.shape[0]} class means and {prior.n_labels} priors")
     cap = concentration_cap(prior.alpha, populations) if tolerance is None else None
-    if np.count_nonzero(prior.probabilities) == 1:
-        return _single_label(z.shape[0], prior, populations)
-    width = max(particles**2, particles * 8 * prior.n_labels)
-    step = max(1, min(256, chunk_size(width)))
-    parts = []
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        model = SimplexPoints(class_means, z[part], prior, Streams(seed, keys[part]))
-        population, trace = run(model, schedule)
-        parts.append((_simplex_posterior(model, population, trace, cap), trace))
-    return join(parts)
+    if np.count_nonzero(prior.probabilities) == 1:  # nothing to infer
+        sure = Row(0.0, 1.0, 0, 0.0, prior.probabilities)
+        runs = [Run(np.zeros(0), np.zeros(0), [sure] * populations, "complete")] * len(z)
+    else:
+        cases = zip(z, keys, strict=True)
+        models = (SimplexPoints(class_means, one, prior, stream(seed, int(key))) for one, key in cases)
+        runs = [run(model, schedule) for model in models]
+    posteriors = [replace(posterior_of(one), second_order=_second_order(one, prior, cap)) for one in runs]
+    return joined(posteriors, runs, populations)
+
+
+def _second_order(one: Run, prior: Prior, cap: float | None) -> SecondOrder:
+    """Of one case's weighted particles, or the prior's own where nothing was accepted."""
+    if one.weight.size:
+        second = of_draws(from_log_ratio(one.particles)[None], one.weight[None], cap)
+    else:
+        second = of_dirichlet(prior.alpha, cap=cap)
+    last = one.rows[-1]
+    return replace(second, mean=last.mass[None], effective_draws=np.array([last.ess]))
 
 
 # --------------------------------------------------------------------------- models
-
-
-class LabelParticles:
-    """M-SMC: particles are labels, and `simulate` says what a simulation of each is and how far away."""
-
-    particle_shape: tuple[int, ...] = ()
-    particle_type: Any = np.int64
-    floor: Float
-
-    def __init__(self, prior: Float, stay: float) -> None:
-        self.prior, self.stay = prior, stay
-        self.n_cases = len(prior)
-        self.possible = prior > 0
-        self.moved = prior.copy()  # label distribution of proposals
-
-    @abstractmethod
-    def simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        """`size` labels a case drawn from (cases, K) probabilities, and distances to their simulations."""
-
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self.simulate(cases, self.prior[cases], size)
-
-    def adapt(self, cases: Int, before: Population) -> None:
-        share = self.label_mass(cases, before.particles[cases], before.weight[cases])
-        self.moved[cases] = jump_density(share, self.possible[cases], self.stay)
-
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self.simulate(cases, self.moved[cases], size)
-
-    def weight(self, cases: Int, particles: Particles) -> Float:
-        moved = self.moved[cases]
-        ratio = np.divide(self.prior[cases], moved, out=np.zeros_like(moved), where=moved > 0)
-        return np.take_along_axis(ratio, particles, axis=1)
-
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        rows, k = len(cases), self.prior.shape[1]
-        flat = (np.arange(rows)[:, None] * k + particles).ravel()
-        sums = np.bincount(flat, weights=weight.ravel(), minlength=rows * k)
-        return sums.astype(np.float64).reshape(rows, k)
-
-    def prior_mass(self, cases: Int) -> Float:
-        return self.prior[cases]
 
 
 def jump_density(population: Float, possible: Mask, stay: float) -> Float:
@@ -155,96 +118,105 @@ def jump_density(population: Float, possible: Mask, stay: float) -> Float:
     return np.where(alone, population, moved) * possible
 
 
+class LabelParticles:
+    """M-SMC: particles are labels, and `simulate` says what a simulation of each is and how far away."""
+
+    floor: float
+
+    def __init__(self, prior: Float, rng: Generator, stay: float) -> None:
+        self.prior, self.rng, self.stay = prior, rng, stay
+        self.possible = prior > 0
+        self.moved = prior  # label distribution of proposals
+
+    @abstractmethod
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        """`size` labels drawn from (K,) probabilities, and the distances to their simulations."""
+
+    def prior_block(self, size: int) -> tuple[Particles, Float]:
+        return self.simulate(self.prior, size)
+
+    def adapt(self, particles: Particles, weight: Float) -> None:
+        self.moved = jump_density(self.label_mass(particles, weight), self.possible, self.stay)
+
+    def move_block(self, size: int) -> tuple[Particles, Float]:
+        return self.simulate(self.moved, size)
+
+    def weight(self, particles: Particles) -> Float:
+        return self.prior[particles] / self.moved[particles]
+
+    def label_mass(self, particles: Particles, weight: Float) -> Float:
+        return np.bincount(particles, weights=weight, minlength=len(self.prior)).astype(np.float64)
+
+
 class BankLabels(LabelParticles):
     """On a bank: each proposal draws one of its label's simulations."""
 
-    def __init__(self, atoms: Atoms, z: Float, prior: Float, streams: Streams, stay: float) -> None:
-        super().__init__(prior, stay)
-        self.streams = streams
-        self.distance = 1 - similarity(z, atoms.vectors)
+    def __init__(self, atoms: Atoms, z: Float, prior: Float, rng: Generator, stay: float) -> None:
+        super().__init__(prior, rng, stay)
+        self.distance = 1 - similarity(z[None], atoms.vectors)[0]
         self.counts = np.bincount(atoms.label, minlength=atoms.n_labels)
         self.starts = np.searchsorted(atoms.label, np.arange(atoms.n_labels))
-        possible = np.where(self.possible[:, atoms.label], self.distance, np.inf)
-        self.floor = possible.min(axis=1).astype(np.float64)
+        self.floor = float(self.distance[self.possible[atoms.label]].min())
 
-    def simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        u = self.streams.uniform(cases, 2, size)
-        label = pick(label_probability, u[:, 0])
-        row = self.starts[label] + (u[:, 1] * self.counts[label]).astype(np.int64)
-        return label, self.distance[cases[:, None], row].astype(np.float64)
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        first, second = self.rng.random((2, size))
+        label = pick(label_probability, first)
+        row = self.starts[label] + (second * self.counts[label]).astype(np.int64)
+        return label, self.distance[row].astype(np.float64)
 
 
 class SimplexPoints:
     """D-SMC: particles are log-ratio coordinates of the possible labels."""
 
-    particle_shape: tuple[int, ...]
-    particle_type = np.float64
+    floor = -np.inf
 
-    def __init__(self, class_means: Float, z: Float, prior: Prior, streams: Streams) -> None:
-        self.possible = prior.probabilities > 0
+    def __init__(self, class_means: Float, z: Float, prior: Prior, rng: Generator) -> None:
+        self.prior, self.rng = prior.probabilities, rng
+        self.possible = self.prior > 0
         means = np.asarray(class_means, dtype=np.float32)[self.possible]
         self.alpha = prior.alpha[self.possible]
-        self.prior = prior
-        self.streams = streams
-        self.n_cases = z.shape[0]
-        self.particle_shape = (self.alpha.size - 1,)
-        self.c = similarity(z, means).astype(np.float64)
+        self.c = similarity(z[None], means)[0].astype(np.float64)
         self.gram = means.astype(np.float64) @ means.T.astype(np.float64)
-        self.floor = np.full(self.n_cases, -np.inf)
-        square = (self.n_cases, self.alpha.size - 1, self.alpha.size - 1)
-        self.root, self.inverse = np.empty(square), np.empty(square)
 
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        log_theta = self._prior_draws(cases, size)
-        return log_ratio(log_theta), self._distance(cases, log_theta)
+    def prior_block(self, size: int) -> tuple[Particles, Float]:
+        log_theta = log_dirichlet(self.rng, self.alpha, size)
+        return log_ratio(log_theta), self._distance(log_theta)
 
-    def adapt(self, cases: Int, before: Population) -> None:
-        self.before = before
-        self.root[cases], self.inverse[cases] = _kernel(before.particles[cases], before.weight[cases])
+    def adapt(self, particles: Particles, weight: Float) -> None:
+        self.before, self.before_weight = particles, weight
+        self.root = _kernel(particles, weight)
+        self.inverse = np.linalg.inv(self.root)
 
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        ancestor = pick(self.before.weight[cases], self.streams.uniform(cases, size))
-        noise = self.streams.normal(cases, size, *self.particle_shape)
-        x = self.before.particles[cases[:, None], ancestor] + noise @ np.swapaxes(self.root[cases], 1, 2)
+    def move_block(self, size: int) -> tuple[Particles, Float]:
+        ancestor = pick(self.before_weight, self.rng.random(size))
+        noise = self.rng.standard_normal((size, len(self.alpha) - 1))
+        x = self.before[ancestor] + noise @ self.root.T
         # Interleaved, so that a population cut off anywhere holds the mixture in these proportions.
-        fresh = slice(DEFENCE - 1, None, DEFENCE)
-        x[:, fresh] = log_ratio(self._prior_draws(cases, x[:, fresh].shape[1]))
-        return x, self._distance(cases, from_log_ratio(x))
+        fresh = x[DEFENCE - 1 :: DEFENCE]
+        fresh[:] = log_ratio(log_dirichlet(self.rng, self.alpha, len(fresh)))
+        return x, self._distance(from_log_ratio(x))
 
-    def weight(self, cases: Int, particles: Particles) -> Float:
-        whiten = np.swapaxes(self.inverse[cases], 1, 2)
-        new, old = particles @ whiten, self.before.particles[cases] @ whiten
-        square = (
-            np.sum(new**2, axis=2)[:, :, None]
-            + np.sum(old**2, axis=2)[:, None, :]
-            - 2 * new @ np.swapaxes(old, 1, 2)
-        )
+    def weight(self, particles: Particles) -> Float:
+        new, old = particles @ self.inverse.T, self.before @ self.inverse.T
+        square = np.sum(new**2, axis=1)[:, None] + np.sum(old**2, axis=1) - 2 * new @ old.T
         with np.errstate(divide="ignore"):
-            exponent = np.log(self.before.weight[cases])[:, None, :] - 0.5 * np.maximum(square, 0)
-        constant = np.log(np.einsum("nkk->nk", self.inverse[cases])).sum(axis=1)
-        constant -= 0.5 * self.particle_shape[0] * np.log(2 * np.pi)
-        moved = logsumexp(exponent) + constant[:, None]
+            exponent = np.log(self.before_weight) - 0.5 * np.maximum(square, 0)
+        constant = np.log(np.diag(self.inverse)).sum() - 0.5 * len(self.inverse) * np.log(2 * np.pi)
+        moved = logsumexp(exponent) + constant
         prior = log_prior_in_log_ratio(from_log_ratio(particles), self.alpha)
         ratio = prior - np.logaddexp(moved + np.log(1 - 1 / DEFENCE), prior + np.log(1 / DEFENCE))
-        return np.exp(ratio - ratio.max(axis=1, keepdims=True))
+        return np.exp(ratio - ratio.max())
 
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        mean = np.einsum("ns,nsk->nk", weight, np.exp(from_log_ratio(particles)))
-        out = np.zeros((particles.shape[0], self.possible.size))
-        out[:, self.possible] = mean / mean.sum(axis=1, keepdims=True)
+    def label_mass(self, particles: Particles, weight: Float) -> Float:
+        mean = weight @ np.exp(from_log_ratio(particles))
+        out = np.zeros(len(self.prior))
+        out[self.possible] = mean / mean.sum()
         return out
 
-    def prior_mass(self, cases: Int) -> Float:
-        return np.tile(self.prior.probabilities, (cases.size, 1))
-
-    def _prior_draws(self, cases: Int, size: int) -> Float:
-        draws = [log_dirichlet(self.streams.generators[case], self.alpha, size) for case in cases]
-        return np.stack(draws) if draws else np.zeros((0, size, self.alpha.size))
-
-    def _distance(self, cases: Int, log_theta: Float) -> Float:
+    def _distance(self, log_theta: Float) -> Float:
         theta = np.exp(log_theta)
-        square = np.einsum("npk,npk->np", theta @ self.gram, theta)
-        return 1 - np.einsum("npk,nk->np", theta, self.c[cases]) / np.sqrt(np.maximum(square, 1e-30))
+        square = np.einsum("pk,pk->p", theta @ self.gram, theta)
+        return 1 - theta @ self.c / np.sqrt(np.maximum(square, 1e-30))
 
 
 def log_ratio(log_theta: Float) -> Float:
@@ -264,75 +236,19 @@ def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
     return np.sum(alpha * log_theta, axis=-1) + constant
 
 
-def _kernel(x: Float, w: Float) -> tuple[Float, Float]:
-    """Cholesky root of the proposal covariance per case, and its inverse.
+def _kernel(x: Float, w: Float) -> Float:
+    """Cholesky root of the proposal covariance.
 
     A share of the weighted covariance, drawn towards its diagonal as far as there are fewer effective
     particles than a covariance needs.
     """
-    mean = np.einsum("ns,nsk->nk", w, x)
-    centred = x - mean[:, None, :]
-    covariance = np.einsum("nsk,nsl->nkl", centred * w[:, :, None], centred, optimize=True)
-    size = covariance.shape[1]
-    spread = np.einsum("nkk->nk", covariance)
-    spread = np.maximum(spread, 1e-6 * spread.max(axis=1, keepdims=True) + 1e-12)
-    shrink = np.minimum(1.0, size * np.sum(w**2, axis=1))[:, None, None]
-    diagonal = spread[:, :, None] * np.eye(size)
+    centred = x - w @ x
+    covariance = (centred * w[:, None]).T @ centred
+    spread = np.diag(covariance)
+    diagonal = np.diag(np.maximum(spread, 1e-6 * spread.max() + 1e-12))
+    shrink = min(1.0, len(covariance) * float(np.sum(w**2)))
     covariance = KERNEL_SCALE * ((1 - shrink) * covariance + shrink * diagonal) + 1e-9 * diagonal
-    root = np.linalg.cholesky(covariance)
-    return root, np.linalg.inv(root)
-
-
-# --------------------------------------------------------------------------- answers
-
-
-def at_the_end(trace: Trace) -> Posterior:
-    """What each case's last own population says."""
-    last, each = trace.populations - 1, np.arange(len(trace.populations))
-    return Posterior(trace.mass[last, each], trace.ess[last, each], trace.tolerance[last, each])
-
-
-def _simplex_posterior(
-    model: SimplexPoints, population: Population, trace: Trace, cap: float | None
-) -> Posterior:
-    nothing = population.weight.sum(axis=1) == 0
-    # A case the prior answers gets a placeholder point here and the prior's own summary below.
-    weight = np.where(nothing[:, None], 1.0, population.weight)
-    some = of_draws(from_log_ratio(population.particles), weight, cap)
-    kept, end = some.combined(lambda column: column[~nothing]), at_the_end(trace)
-    second = with_prior(kept, nothing, model.prior, end.probabilities, end.effective_simulations)
-    return replace(end, second_order=second)
-
-
-def _single_label(n: int, prior: Prior, populations: int) -> tuple[Posterior, Trace]:
-    """One possible label: nothing to infer."""
-    second = of_dirichlet(np.tile(prior.alpha, (n, 1)), cap=1.0)
-    shape = (populations, n)
-    trace = Trace(
-        tolerance=np.zeros(shape),
-        acceptance=np.ones(shape),
-        simulations=np.zeros(shape, dtype=np.int64),
-        ess=np.zeros(shape),
-        entropy_bits=np.zeros(shape),
-        mass=np.tile(prior.probabilities, (populations, n, 1)),
-        populations=np.full(n, populations),
-        outcome=("complete",) * n,
-    )
-    return Posterior(second.mean, np.zeros(n), np.zeros(n), second), trace
-
-
-def join(parts: Iterable[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
-    """Chunks of cases back into one batch."""
-    (first, *rest), traces = zip(*parts, strict=True)
-    if not rest:
-        return first, traces[0]
-    steps = {name: np.concatenate([getattr(t, name) for t in traces], axis=1) for name in STEPS}
-    trace = Trace(
-        **steps,
-        populations=np.concatenate([t.populations for t in traces]),
-        outcome=tuple(o for t in traces for o in t.outcome),
-    )
-    return first.combined(lambda *columns: np.concatenate(columns), *rest), trace
+    return np.linalg.cholesky(covariance)
 
 
 def check_keys(keys: Sequence[int] | Int, n: int) -> None:
