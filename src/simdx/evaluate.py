@@ -239,7 +239,7 @@ def _record(
         "alarm": alarm_performance(p[:, :k], y, arrays["alarm_flag"] == 1),
         "decisions": _decisions(arrays, y),
         "groups": groups,
-        "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
+        "audit": gaps,
         "among_labels": {name: value.value for name, value in among.items()},
         "second_order": evaluation.second_order_spread(arrays, metrics.errors(p, y)),
         "temperature": temperature,

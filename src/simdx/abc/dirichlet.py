@@ -11,14 +11,14 @@ cases share the draws their Monte Carlo errors are correlated. Class means must 
 embeddings: centring makes G singular.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, concentration_cap, of_dirichlet, summarise, with_prior
+from simdx.abc.second_order import LN2, concentration_cap, of_dirichlet, summarise
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior
@@ -179,17 +179,19 @@ def _soft_weight(cosine: Float, bandwidth: float) -> tuple[Float, Float, Float]:
 def _answer(sums: Float, effective: Float, reached: Float, prior: Prior, cap: float | None) -> Posterior:
     """Second-order summaries on the possible labels, the prior's own where nothing was accepted."""
     possible = prior.probabilities > 0
-    k = int(possible.sum())
-    nothing = effective == 0
-    n = sums.shape[0]
-    if k == 1 or nothing.all():
+    k, n = int(possible.sum()), len(sums)
+    if k == 1:
         second = of_dirichlet(np.tile(prior.alpha, (n, 1)), effective=effective, cap=cap)
         return Posterior(second.mean, effective, reached, second)
-    theta, square, _, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
-    some = summarise(theta, square, entropy[:, 0], effective[~nothing], cap)
-    mean = np.tile(prior.probabilities, (n, 1))
-    mean[np.ix_(~nothing, possible)] = some.mean
-    return Posterior(mean, effective, reached, with_prior(some, nothing, prior, mean, effective))
+    theta, square, _, entropy = np.split(sums, [k, 2 * k, 3 * k], axis=1)
+    nothing, p = effective == 0, prior.probabilities[possible]
+    theta[nothing] = p
+    square[nothing] = p**2 + p * (1 - p) / (prior.alpha0 + 1)
+    entropy[nothing] = of_dirichlet(prior.alpha).aleatoric_bits
+    second = summarise(theta, square, entropy[:, 0], effective, cap)
+    mean = np.zeros((n, len(possible)))
+    mean[:, possible] = second.mean
+    return Posterior(mean, effective, reached, replace(second, mean=mean))
 
 
 def bank_tolerance(

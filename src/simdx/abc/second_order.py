@@ -12,8 +12,7 @@ populations, a sparser prior (alpha0 below K), or an absolute tolerance, for whi
 import numpy as np
 
 from simdx.abc.logs import digamma
-from simdx.abc.prior import Prior
-from simdx.types import Float, Mask, SecondOrder, entropy_bits
+from simdx.types import Float, SecondOrder, entropy_bits
 
 LN2 = float(np.log(2))
 ALPHA0_MAX = 1e8  # a posterior without spread: more would only be rounding error
@@ -63,21 +62,6 @@ def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | N
         alpha0=alpha0,
         effective_draws=np.zeros(alpha0.size) if effective is None else effective,
         cap=cap,
-    )
-
-
-def with_prior(some: SecondOrder, nothing: Mask, prior: Prior, mean: Float, effective: Float) -> SecondOrder:
-    """What was read off the cases that accepted something, and the prior's own where `nothing` was."""
-    base = of_dirichlet(prior.alpha)
-
-    def column(name: str) -> Float:
-        out = np.repeat(getattr(base, name), nothing.size)
-        out[~nothing] = getattr(some, name)
-        return out
-
-    names = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
-    return SecondOrder(
-        mean=mean, effective_draws=effective, cap=some.cap, **{name: column(name) for name in names}
     )
 
 

@@ -9,7 +9,7 @@ from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,27 +62,6 @@ def by_group(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """One metric of one group against everyone else. None where it is undefined on either side."""
-
-    field: str
-    value: str
-    n: int
-    metric: str
-    inside: float | None
-    outside: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    p_corrected: float | None
-    too_small: bool
-
-    @property
-    def gap(self) -> float | None:
-        return None if self.inside is None or self.outside is None else self.inside - self.outside
-
-
 def combined(fields: Mapping[str, Sequence[object]], by: Sequence[str]) -> dict[str, list[str]]:
     """Group names for each entry of `by`: a field, or fields crossed as 'sex*site'."""
     out = {}
@@ -103,20 +82,24 @@ def subgroup_gaps(
     *,
     resamples: int = 2000,
     rng: np.random.Generator,
-) -> list[Gap]:
-    """Every group of every field against the rest, p-values corrected over all gaps that could be tested."""
+) -> list[dict[str, Any]]:
+    """Every group of every field against the rest, p-values corrected over all gaps that could be tested.
+
+    A figure is None where it is undefined on either side.
+    """
     p, y = checked(probabilities, label_index)
-    found: list[Gap] = []
+    found: list[dict[str, Any]] = []
     for field, names in groups.items():
         if len(names) != len(y):
             raise BadInput(f"field '{field}' has {len(names)} values for {len(y)} cases")
         column = np.asarray(names, dtype=object)
         for value in sorted(set(names)):
-            found += _gaps(p, y, column == value, field, value, resamples, rng)
-    tested = [i for i, gap in enumerate(found) if gap.p_value is not None]
-    corrected = holm([float(found[i].p_value or 0.0) for i in tested])
-    for i, q in zip(tested, corrected, strict=True):
-        found[i] = replace(found[i], p_corrected=q)
+            inside = column == value
+            about = {"field": field, "value": value, "n": int(inside.sum())}
+            found += [about | gap for gap in _gaps(p, y, inside, resamples, rng)]
+    tested = [gap for gap in found if gap["p_value"] is not None]
+    for gap, corrected in zip(tested, holm([gap["p_value"] for gap in tested]), strict=True):
+        gap["p_corrected"] = corrected
     return found
 
 
@@ -129,22 +112,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(v) for v in out]
 
 
-def _gaps(
-    p: Float, y: Int, inside: Mask, field: str, value: str, resamples: int, rng: np.random.Generator
-) -> list[Gap]:
+def _gaps(p: Float, y: Int, inside: Mask, resamples: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     n = int(inside.sum())
-    small = n < SMALL
-    if n == len(y):
-        return [Gap(field, value, n, m, None, None, None, None, None, None, small) for m in METRICS]
-    mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
-    point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
-    # Groups are resampled on their own: their sizes are facts of the data, not chance.
-    draws = resampled(mine, n, resamples, rng) - resampled(theirs, len(y) - n, resamples, rng)
-    out = []
-    for i, metric in enumerate(METRICS):
-        a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
-        difference = point[0][i] - point[1][i]
-        interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
-        p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
-        out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
-    return out
+    empty = dict.fromkeys(("inside", "outside", "low", "high", "p_value", "p_corrected"))
+    rows: list[dict[str, Any]] = [{"metric": metric, **empty, "too_small": n < SMALL} for metric in METRICS]
+    if n < len(y):
+        mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
+        point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
+        # Groups are resampled on their own: their sizes are facts of the data, not chance.
+        draws = resampled(mine, n, resamples, rng) - resampled(theirs, len(y) - n, resamples, rng)
+        for i, row in enumerate(rows):
+            row["inside"], row["outside"] = (None if np.isnan(v[i]) else float(v[i]) for v in point)
+            difference = point[0][i] - point[1][i]
+            interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
+            row["low"], row["high"] = interval.low, interval.high
+            if interval.low is not None:
+                row["p_value"] = p_value_of(difference, draws[:, i])
+    for row in rows:
+        known = row["inside"] is not None and row["outside"] is not None
+        row["gap"] = row["inside"] - row["outside"] if known else None
+    return rows
