@@ -7,7 +7,7 @@ from scipy import special
 from simdx.abc import logs
 from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.logs import log_dirichlet
-from simdx.abc.particles import SimplexPoints, from_log_ratio, jump_density, log_ratio
+from simdx.abc.particles import SimplexPoints, from_log_ratio, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.smc import stream
 from simdx.abc.space import similarity
@@ -65,13 +65,6 @@ def test_a_cases_cosines_do_not_depend_on_its_batch(n, d):
     together = similarity(z, bank)
     for start, stop in ((0, 1), (5, 7), (10, 43), (100, 264), (299, 300)):
         np.testing.assert_array_equal(similarity(z[start:stop], bank), together[start:stop])
-
-
-def test_discrete_jump_stays_or_moves_to_another_possible_label():
-    possible = np.array([[True, True, True, False], [False, True, False, False]])
-    population = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
-    expected = [[0.5 * 0.5 + 0.5 * 0.25, 0.375, 0.25, 0.0], [0, 1, 0, 0]]
-    np.testing.assert_allclose(jump_density(population, possible, 0.5), expected)
 
 
 def test_logarithms_and_the_digamma_function_are_scipys():

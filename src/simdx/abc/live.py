@@ -15,12 +15,13 @@ live D shares its simulations and its budget between all cases.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from simdx.abc.dirichlet import dirichlet
-from simdx.abc.particles import LabelParticles, check_keys, check_stay
+from simdx.abc.particles import LabelParticles, check_keys
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.smc import Particles, Schedule, joined, pick, posterior_of, run, stream
 from simdx.abc.space import check_observations
@@ -69,26 +70,22 @@ def multinomial_live(
     *,
     seed: int,
     budget: int,
-    particles: int = 100,
-    populations: int = 5,
     batch: int = 32,
     stay: float = 0.5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
     """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case."""
     z = check_observations(observations, np.atleast_2d(observations).shape[1])
     check_keys(keys, z.shape[0])
-    check_stay(stay)
     _check_budget(budget, batch)
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget, batch, live=True)
+    schedule = Schedule(**how, budget=budget, block=batch, live=True)
     rows = np.broadcast_to(prior_rows(prior, n_labels, len(z)), (len(z), n_labels))
     runs = []
     for case, key in enumerate(keys):
         simulator = CountedSimulator(simulate, budget, z.shape[1])
         model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
         runs.append(run(model, schedule))
-    return joined([posterior_of(one) for one in runs], runs, populations)
+    return joined([posterior_of(one) for one in runs], runs, schedule)
 
 
 class LiveLabels(LabelParticles):

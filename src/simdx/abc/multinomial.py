@@ -17,7 +17,8 @@ Simulations at equal distance (within `space.TIE`) are one block and enter or le
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,10 +35,26 @@ from simdx.abc.space import (
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior
 
-Kernel = Literal["soft", "hard"]
-Boundary = Literal["fractional", "whole"]
 BLOCK_BYTES = 2 * 2**20  # of cosines handled together after the matrix product
 MASS_SLACK = 1e-9  # a cumulative mass this close to its target has reached it (summation error)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which simulations count, and how much."""
+
+    kernel: Literal["soft", "hard"] = "soft"
+    bandwidth: float = 0.05
+    populations: int = 5
+    tolerance: float | None = None
+    boundary: Literal["fractional", "whole"] = "fractional"
+
+    def __post_init__(self) -> None:
+        check_kernel(self.kernel, self.bandwidth, self.tolerance)
+        if self.boundary not in ("fractional", "whole"):
+            raise BadInput(f"there is no boundary '{self.boundary}'; choose fractional or whole")
+        if not 1 <= self.populations <= 1000:
+            raise BadInput(f"there are {self.populations} populations; give between 1 and 1000")
 
 
 def multinomial(
@@ -46,32 +63,27 @@ def multinomial(
     n_labels: int,
     observations: Float,
     prior: Prior | Float,
-    *,
-    kernel: Kernel = "soft",
-    bandwidth: float = 0.05,
-    populations: int = 5,
-    tolerance: float | None = None,
-    boundary: Boundary = "fractional",
+    **how: Any,
 ) -> Posterior:
-    """Posterior of every observation.
+    """Posterior of every observation, by a `Rule`.
 
     `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case.
     `Posterior.tolerance` is the distance reached, or the bandwidth of the soft kernel.
     """
-    how = kernel, bandwidth, populations, tolerance, boundary
-    _check(*how)
+    rule = Rule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
-    nearest = kernel == "hard" and tolerance is None and boundary == "fractional"
+    share = 0.5**rule.populations
+    nearest = rule.kernel == "hard" and rule.tolerance is None and rule.boundary == "fractional"
     for part, cosine, own_mass in _blocks(atoms, z, mass):
         if nearest:  # by partial sorts
-            out[part], effective[part], reached[part] = _nearest(atoms, cosine, own_mass, 0.5**populations)
+            out[part], effective[part], reached[part] = _nearest(atoms, cosine, own_mass, share)
             continue
-        weight, reached[part] = _weights(atoms, cosine, own_mass, *how)
+        weight, reached[part] = _weights(atoms, cosine, own_mass, rule)
         by_label = np.add.reduceat(weight, atoms.starts, axis=1).astype(np.float64)
         total = by_label.sum(axis=1)
         square = np.einsum("ij,ij->i", weight, weight).astype(np.float64)
@@ -89,25 +101,19 @@ def simulation_weights(
     n_labels: int,
     observations: Float,
     prior: Prior | Float,
-    *,
-    kernel: Kernel = "soft",
-    bandwidth: float = 0.05,
-    populations: int = 5,
-    tolerance: float | None = None,
-    boundary: Boundary = "fractional",
+    **how: Any,
 ) -> Float:
     """What share of each answer every bank row carries: (N, n) in the caller's row order, rows sum to one.
 
     Their sums per label are the posterior of `multinomial`. All zero where nothing was accepted.
     """
-    how = kernel, bandwidth, populations, tolerance, boundary
-    _check(*how)
+    rule = Rule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
     for part, cosine, own_mass in _blocks(atoms, z, mass):
-        weight = _weights(atoms, cosine, own_mass, *how)[0].astype(np.float64)
+        weight = _weights(atoms, cosine, own_mass, rule)[0].astype(np.float64)
         total = weight.sum(axis=1, keepdims=True)
         out[part, atoms.rows] = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
     return out
@@ -116,32 +122,23 @@ def simulation_weights(
 # --------------------------------------------------------------------------- kernels on one chunk
 
 
-def _weights(
-    atoms: Atoms,
-    cosine: Float,
-    mass: Float,
-    kernel: str,
-    bandwidth: float,
-    populations: int,
-    tolerance: float | None,
-    boundary: str,
-) -> tuple[Float, Float | float]:
+def _weights(atoms: Atoms, cosine: Float, mass: Float, rule: Rule) -> tuple[Float, Float | float]:
     """Unnormalised weight of every atom for each case (zero: nothing accepted), and the distance reached."""
-    if kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
+    if rule.kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
         with np.errstate(divide="ignore"):
             offset = np.log(mass[:, atoms.label] * atoms.share).astype(np.float32)
-        logit = np.multiply(cosine, np.float32(1 / bandwidth), out=cosine)
+        logit = np.multiply(cosine, np.float32(1 / rule.bandwidth), out=cosine)
         logit += offset
         logit -= logit.max(axis=1, keepdims=True)
-        return np.exp(logit, out=logit), bandwidth
-    if tolerance is not None:
-        inside = cosine >= np.float32(1 - tolerance - TIE)
-        return np.where(inside, mass[:, atoms.label] * atoms.share, 0.0), float(tolerance)
+        return np.exp(logit, out=logit), rule.bandwidth
+    if rule.tolerance is not None:
+        inside = cosine >= np.float32(1 - rule.tolerance - TIE)
+        return np.where(inside, mass[:, atoms.label] * atoms.share, 0.0), float(rule.tolerance)
     order, value, each = _sorted(atoms, cosine, mass)
-    if boundary == "fractional":
-        kept, last = _keep_fraction(value, each, 0.5**populations)
+    if rule.boundary == "fractional":
+        kept, last = _keep_fraction(value, each, 0.5**rule.populations)
     else:
-        last = _block_cut(value, each, populations)
+        last = _block_cut(value, each, rule.populations)
         kept = np.where(np.arange(value.shape[1]) <= last[:, None], each, 0)
     weight = np.zeros(cosine.shape)
     np.put_along_axis(weight, order, kept, axis=1)
@@ -257,11 +254,3 @@ def _blocks(atoms: Atoms, z: Float, mass: Float) -> Iterator[tuple[slice, Float,
         for low in range(0, cosine.shape[0], small):
             part = slice(start + low, start + min(low + small, cosine.shape[0]))
             yield part, cosine[low : low + small], mass if mass.shape[0] == 1 else mass[part]
-
-
-def _check(kernel: str, bandwidth: float, populations: int, tolerance: float | None, boundary: str) -> None:
-    check_kernel(kernel, bandwidth, tolerance)
-    if boundary not in ("fractional", "whole"):
-        raise BadInput(f"there is no boundary '{boundary}'; choose fractional or whole")
-    if not 1 <= populations <= 1000:
-        raise BadInput(f"there are {populations} populations; give between 1 and 1000")

@@ -17,6 +17,7 @@ form) within Monte Carlo error.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -43,16 +44,11 @@ def multinomial_smc(
     keys: Sequence[int] | Int,
     *,
     seed: int,
-    particles: int = 100,
-    populations: int = 5,
     stay: float = 0.5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
-    budget: int | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
-    """M-SMC by particles on a bank. `stop_acceptance` 0.2 is the paper's early stop; None is off."""
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
-    check_stay(stay)
+    """M-SMC by particles on a bank, as a `Schedule` says."""
+    schedule = Schedule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     check_keys(keys, z.shape[0])
     rows = prior_rows(prior, n_labels, z.shape[0])
@@ -63,7 +59,7 @@ def multinomial_smc(
         for one, row, key in zip(z, rows, keys, strict=True)
     )
     runs = [run(model, schedule) for model in models]
-    return joined([posterior_of(one) for one in runs], runs, populations)
+    return joined([posterior_of(one) for one in runs], runs, schedule)
 
 
 def dirichlet_smc(
@@ -73,28 +69,24 @@ def dirichlet_smc(
     keys: Sequence[int] | Int,
     *,
     seed: int,
-    particles: int = 100,
-    populations: int = 5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
-    budget: int | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
-    """D-SMC by particles: posterior mean, second-order output and the trace."""
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
+    """D-SMC by particles, as a `Schedule` says: posterior mean, second-order output and the trace."""
+    schedule = Schedule(**how)
     z = check_observations(observations, class_means.shape[1])
     check_keys(keys, z.shape[0])
     if class_means.shape[0] != prior.n_labels:
         raise BadInput(f"there are {class_means.shape[0]} class means and {prior.n_labels} priors")
-    cap = concentration_cap(prior.alpha, populations) if tolerance is None else None
+    cap = concentration_cap(prior.alpha, schedule.populations) if schedule.tolerance is None else None
     if np.count_nonzero(prior.probabilities) == 1:  # nothing to infer
         sure = Row(0.0, 1.0, 0, 0.0, prior.probabilities)
-        runs = [Run(np.zeros(0), np.zeros(0), [sure] * populations, "complete")] * len(z)
+        runs = [Run(np.zeros(0), np.zeros(0), [sure] * schedule.populations, "complete")] * len(z)
     else:
         cases = zip(z, keys, strict=True)
         models = (SimplexPoints(class_means, one, prior, stream(seed, int(key))) for one, key in cases)
         runs = [run(model, schedule) for model in models]
     posteriors = [replace(posterior_of(one), second_order=_second_order(one, prior, cap)) for one in runs]
-    return joined(posteriors, runs, populations)
+    return joined(posteriors, runs, schedule)
 
 
 def _second_order(one: Run, prior: Prior, cap: float | None) -> SecondOrder:
@@ -124,6 +116,8 @@ class LabelParticles:
     floor: float
 
     def __init__(self, prior: Float, rng: Generator, stay: float) -> None:
+        if not 0 <= stay < 1:
+            raise BadInput(f"DiscreteJump's probability to stay is {stay:g}; give one of at least 0, below 1")
         self.prior, self.rng, self.stay = prior, rng, stay
         self.possible = prior > 0
         self.moved = prior  # label distribution of proposals
@@ -256,8 +250,3 @@ def check_keys(keys: Sequence[int] | Int, n: int) -> None:
         raise BadInput("there are no cases; give at least one")
     if len(keys) != n:
         raise BadInput(f"there are {len(keys)} case keys for {n} cases; give one per case")
-
-
-def check_stay(stay: float) -> None:
-    if not 0 <= stay < 1:
-        raise BadInput(f"DiscreteJump's probability to stay is {stay:g}; give one of at least 0, below 1")

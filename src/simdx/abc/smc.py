@@ -60,7 +60,7 @@ class Schedule:
 
     particles: int = 100
     populations: int = 5
-    stop_acceptance: float | None = None
+    stop_acceptance: float | None = None  # 0.2 is the paper's early stop; None is off
     tolerance: float | None = None
     budget: int | None = None  # proposals per case; 2000 per particle unless set
     block: int | None = None  # proposals drawn together; part of what fixes a case's stream
@@ -211,10 +211,10 @@ def posterior_of(run: Run) -> Posterior:
     return Posterior(last.mass[None], np.array([last.ess]), np.array([last.tolerance]))
 
 
-def joined(posteriors: Sequence[Posterior], runs: Sequence[Run], steps: int) -> tuple[Posterior, Trace]:
+def joined(posteriors: Sequence[Posterior], runs: Sequence[Run], how: Schedule) -> tuple[Posterior, Trace]:
     """Cases as one batch. A case that stopped early repeats its last row."""
     first, *rest = posteriors
-    padded = [[*one.rows, *[one.rows[-1]] * (steps - len(one.rows))] for one in runs]
+    padded = [[*one.rows, *[one.rows[-1]] * (how.populations - len(one.rows))] for one in runs]
     columns = {}
     for name in Row._fields:
         by_case = np.array([[getattr(row, name) for row in rows] for rows in padded])
