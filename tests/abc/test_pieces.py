@@ -48,15 +48,6 @@ def test_draws_tied_at_the_edge_share_the_places_left():
     np.testing.assert_allclose(reached, [0.5, 0.2], rtol=1e-6)
 
 
-@pytest.mark.parametrize("values", [1000, 3])  # many ties among few values
-def test_the_edge_of_many_draws_is_that_of_all_in_order(values: int) -> None:
-    rng = np.random.default_rng(0)
-    for n, keep in ((3200, 100), (3200, 99), (640, 20), (648, 20), (64, 60)):
-        cosine = rng.integers(values, size=(5, n)).astype(np.float32) / values
-        *_, reached = nearest_weight(cosine, keep)
-        assert np.array_equal(reached, 1 - np.sort(cosine, axis=1)[:, n - keep].astype(np.float64))
-
-
 @pytest.mark.parametrize(("n", "d"), [(6, 384), (37, 12), (501, 384), (3200, 6), (60, 33)])
 def test_a_cases_cosines_do_not_depend_on_its_batch(n, d):
     rng = np.random.default_rng(1)

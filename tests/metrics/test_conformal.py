@@ -106,7 +106,7 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
         return p / p.sum(axis=1, keepdims=True), y
 
     sizes = set()
-    for _ in range(20):
+    for _ in range(100):
         p, y = drawn(200, old)
         fresh, _ = drawn(500, new)
         for kind in ("split", "class-conditional"):
