@@ -40,7 +40,7 @@ MASS_SLACK = 1e-9  # a cumulative mass this close to its target has reached it (
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class KernelRule:
     """Which simulations count, and how much."""
 
     kernel: Literal["soft", "hard"] = "soft"
@@ -65,12 +65,12 @@ def multinomial(
     prior: Prior | Float,
     **how: Any,
 ) -> Posterior:
-    """Posterior of every observation, by a `Rule`.
+    """Posterior of every observation, by a `KernelRule`.
 
     `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case.
     `Posterior.tolerance` is the distance reached, or the bandwidth of the soft kernel.
     """
-    rule = Rule(**how)
+    rule = KernelRule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
@@ -107,7 +107,7 @@ def simulation_weights(
 
     Their sums per label are the posterior of `multinomial`. All zero where nothing was accepted.
     """
-    rule = Rule(**how)
+    rule = KernelRule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
@@ -122,7 +122,7 @@ def simulation_weights(
 # --------------------------------------------------------------------------- kernels on one chunk
 
 
-def _weights(atoms: Atoms, cosine: Float, mass: Float, rule: Rule) -> tuple[Float, Float | float]:
+def _weights(atoms: Atoms, cosine: Float, mass: Float, rule: KernelRule) -> tuple[Float, Float | float]:
     """Unnormalised weight of every atom for each case (zero: nothing accepted), and the distance reached."""
     if rule.kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
         with np.errstate(divide="ignore"):

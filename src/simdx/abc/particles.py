@@ -26,7 +26,7 @@ from scipy.special import gammaln
 from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws
-from simdx.abc.smc import Particles, Row, Run, Schedule, joined, pick, posterior_of, run, stream
+from simdx.abc.smc import CaseRun, Particles, Row, Schedule, joined, pick, posterior_of, run, stream
 from simdx.abc.space import Atoms, check_observations, make_atoms, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace
@@ -80,7 +80,7 @@ def dirichlet_smc(
     cap = concentration_cap(prior.alpha, schedule.populations) if schedule.tolerance is None else None
     if np.count_nonzero(prior.probabilities) == 1:  # nothing to infer
         sure = Row(0.0, 1.0, 0, 0.0, prior.probabilities)
-        runs = [Run(np.zeros(0), np.zeros(0), [sure] * schedule.populations, "complete")] * len(z)
+        runs = [CaseRun(np.zeros(0), np.zeros(0), [sure] * schedule.populations, "complete")] * len(z)
     else:
         cases = zip(z, keys, strict=True)
         models = (SimplexPoints(class_means, one, prior, stream(seed, int(key))) for one, key in cases)
@@ -89,7 +89,7 @@ def dirichlet_smc(
     return joined(posteriors, runs, schedule)
 
 
-def _second_order(one: Run, prior: Prior, cap: float | None) -> SecondOrder:
+def _second_order(one: CaseRun, prior: Prior, cap: float | None) -> SecondOrder:
     """Of one case's weighted particles, or the prior's own where nothing was accepted."""
     if one.weight.size:
         second = of_draws(from_log_ratio(one.particles)[None], one.weight[None], cap)

@@ -94,7 +94,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CaseRun:
     """The last population of a case, empty where the prior answers, and all of them in rows."""
 
     particles: Particles
@@ -103,7 +103,7 @@ class Run:
     outcome: str
 
 
-def run(model: Model, schedule: Schedule) -> Run:
+def run(model: Model, schedule: Schedule) -> CaseRun:
     """All populations of a case."""
     size, steps, target = schedule.particles, schedule.populations, schedule.tolerance
     spent = min(size, schedule.limit)
@@ -152,7 +152,7 @@ def run(model: Model, schedule: Schedule) -> Run:
             break
         else:
             epsilon = tighter
-    return Run(particles, weight, rows, outcome)
+    return CaseRun(particles, weight, rows, outcome)
 
 
 def weighted_median(value: Float, weight: Float) -> float:
@@ -205,13 +205,15 @@ def _fill(
 # --------------------------------------------------------------------------- answers
 
 
-def posterior_of(run: Run) -> Posterior:
+def posterior_of(run: CaseRun) -> Posterior:
     """What the last population says, of one case."""
     last = run.rows[-1]
     return Posterior(last.mass[None], np.array([last.ess]), np.array([last.tolerance]))
 
 
-def joined(posteriors: Sequence[Posterior], runs: Sequence[Run], how: Schedule) -> tuple[Posterior, Trace]:
+def joined(
+    posteriors: Sequence[Posterior], runs: Sequence[CaseRun], how: Schedule
+) -> tuple[Posterior, Trace]:
     """Cases as one batch. A case that stopped early repeats its last row."""
     first, *rest = posteriors
     padded = [[*one.rows, *[one.rows[-1]] * (how.populations - len(one.rows))] for one in runs]
