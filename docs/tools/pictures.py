@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from scipy.special import gammaln
 
-from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
+from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, fit_all_components
 from simdx.abc.space import Space
@@ -97,9 +97,10 @@ def tolerance(classifier: Classifier, out: Path) -> None:
     space = Space.fit(classifier.data.embedded, centre=False)
     z = space.transform(classifier.observe([AMBIGUOUS]).vectors)
     uniform = Prior.uniform(space.n_labels)
-    trace = multinomial_trace(
-        space.bank, space.label_index, space.n_labels, z, uniform, populations=POPULATIONS
-    )
+    bank = space.bank, space.label_index, space.n_labels, z, uniform
+    limits = [
+        multinomial(*bank, kernel="hard", boundary="whole", populations=t) for t in range(1, POPULATIONS + 1)
+    ]
     distance = 1 - (space.bank @ z[0])
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.2), width_ratios=(3, 2))
     # The bank holds as many simulations of one label as of another, so each carries the same prior mass.
@@ -107,11 +108,15 @@ def tolerance(classifier: Classifier, out: Path) -> None:
     for k in range(space.n_labels):
         own = space.label_index == k
         left.scatter(distance[own], rank[own], s=6, c=COLOURS[k], linewidths=0)
-    for t, edge in enumerate(trace.tolerance[:, 0], start=1):
+    for t, edge in enumerate((limit.tolerance[0] for limit in limits), start=1):
         left.axvline(edge, c=INK, lw=0.7, ls=":")
         left.text(edge, len(distance) * 1.02, f"ε{_sub(t)}", ha="center", fontsize=8)
     left.set(xlabel="distance to the case, 1 − cos", ylabel="simulations, nearest first")
-    _stack(right, trace.mass[:, 0], [f"T={t}" for t in range(1, POPULATIONS + 1)])
+    _stack(
+        right,
+        np.array([limit.probabilities[0] for limit in limits]),
+        [f"T={t}" for t in range(1, POPULATIONS + 1)],
+    )
     right.set_ylabel("label shares of what is kept")
     _legend(right, classifier)
     _save(figure, out / "tolerance.svg", "Each population halves what is kept; the shares are the posterior")

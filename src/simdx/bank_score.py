@@ -122,7 +122,7 @@ def score_bank(
 def covered(rows: Float, reference: Float, quantile: float = QUANTILE) -> float:
     """Share of rows whose nearest reference row is within the quantile of the reference's own nearest."""
     judge = Typicality.fit(reference, neighbours=1)
-    return float((judge.distance(rows) <= judge.tolerance(quantile)).mean())
+    return float((judge.distance(rows) <= np.quantile(judge.reference, quantile)).mean())
 
 
 def mmd_test(bank: EmbeddedBank, cases: Float, permutations: int, seed: int) -> tuple[float, float]:

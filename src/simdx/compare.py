@@ -92,7 +92,7 @@ def paired(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -
         "first": {"run": first.name, **values[0]},
         "second": {"run": second.name, **values[1]},
         "difference": {
-            name: {key: value for key, value in asdict(d).items() if key not in ("metric", "resamples")}
+            name: {key: value for key, value in asdict(d).items() if key != "resamples"}
             for name, d in found.items()
         },
         "resamples": resamples,

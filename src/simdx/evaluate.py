@@ -222,8 +222,7 @@ def _record(
     group_resamples = max(200, resamples // 2)
     groups = {}
     for name, values in fields.items():
-        parts = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
-        groups[name] = {value: group.as_dict() for value, group in parts.items()}
+        groups[name] = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     among = metrics.headline_values(arrays["among_labels"], y)
     return {
@@ -240,7 +239,7 @@ def _record(
         "alarm": alarm_performance(p[:, :k], y, arrays["alarm_flag"] == 1),
         "decisions": _decisions(arrays, y),
         "groups": groups,
-        "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
+        "audit": gaps,
         "among_labels": {name: value.value for name, value in among.items()},
         "second_order": evaluation.second_order_spread(arrays, metrics.errors(p, y)),
         "temperature": temperature,
@@ -291,8 +290,12 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     score = next(iter(usable))
     known = {key for case in ood.cases for key in case.fields}
     kind = next((name for name in ("distance", "topic") if name in known), None)
-    kinds = None if kind is None else evaluation.group_names(ood.field(kind))
-    found = metrics.out_of_class(*usable[score], kinds)
+    kinds = np.array(evaluation.group_names(ood.field(kind)) if kind else [], dtype=object)
+    inside, beyond = usable[score]
+    by = {}
+    for value in sorted(set(kinds)):
+        own = beyond[kinds == value]
+        by[value] = {"n": len(own), "auroc": metrics.ood_auroc(inside, own).value}
     none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
     ci: dict[str, list[float] | None] = dict.fromkeys(none)
     for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
@@ -301,17 +304,17 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
             none |= mean.values
             ci |= mean.ci
     return {
-        "n": found.n,
+        "n": len(beyond),
         "score": score,
-        "auroc": found.auroc.value,
+        "auroc": metrics.ood_auroc(inside, beyond).value,
         **none,
         "ci": ci,
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
         # The share of these cases that are answered as they should be, and what it costs the panel's own.
         "answered_none": _answered_none(outside),
         "answered_none_inside": _answered_none(arrays),
-        "by": {value: {"n": n, "auroc": v.value} for value, (n, v) in found.by.items()},
-        "scores": {name: metrics.out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
+        "by": by,
+        "scores": {name: metrics.ood_auroc(a, b).value for name, (a, b) in usable.items()},
     }
 
 

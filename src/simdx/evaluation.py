@@ -113,8 +113,5 @@ def plotted(p: Float, y: Int, outcomes: Sequence[str], k: int) -> dict[str, Any]
         "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
         "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
         "confusion": {"labels": list(outcomes), "counts": confusion(p, y)[:k].tolist()},
-        "strata": [
-            {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
-            for s in entropy_strata(p, y)
-        ],
+        "strata": entropy_strata(p, y),
     }

@@ -37,17 +37,10 @@ from simdx.simulators.openai import (
     call,
     nobody_at,
 )
-from simdx.types import Float, Int
+from simdx.types import Float
 
 PADDED_TOKENS = {"cpu": 2048, "cuda": 65536}  # of texts in one pass
 LOGIT_ROWS = {"cpu": 256, "cuda": 8192}  # positions whose whole vocabulary is held at once
-
-
-class Scores(NamedTuple):
-    """(n, p) log-probabilities of n texts under p prompts, and (n,) tokens of each text."""
-
-    logprob: Float
-    tokens: Int
 
 
 class Scorer(Protocol):
@@ -60,15 +53,6 @@ class Scorer(Protocol):
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
         """(position, log-probabilities under every prompt, tokens) of each text, as they are known."""
         ...
-
-
-def scored(scorer: Scorer, prompts: Sequence[str], texts: Sequence[str]) -> Scores:
-    """All at once, in the order of the texts."""
-    found = {i: (row, n) for i, row, n in scorer.score(prompts, texts)}
-    rows = [found[i] for i in range(len(texts))]
-    return Scores(
-        np.array([row for row, _ in rows]).reshape(len(texts), len(prompts)), np.array([n for _, n in rows])
-    )
 
 
 def scorer_of(simulator: Simulator, *, allow_remote: bool = False) -> Scorer:

@@ -5,14 +5,14 @@ import pytest
 from scipy.stats import dirichlet as scipy_dirichlet
 
 from simdx.abc.dirichlet import dirichlet
-from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
+from simdx.abc.logs import log_dirichlet
+from simdx.abc.particles import from_log_ratio, log_prior_in_log_ratio, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import (
     concentration_cap,
     dirichlet_differential_entropy,
-    moments_of,
     of_dirichlet,
-    summarise,
+    of_draws,
 )
 from simdx.errors import BadInput
 
@@ -25,14 +25,10 @@ def test_draws_of_a_dirichlet_return_its_closed_form(alpha):
     n = 40_000
     log_theta = log_dirichlet(np.random.default_rng(0), a, n)
     assert np.all(np.isfinite(log_theta))
-    moments = moments_of(log_theta[None], np.ones((1, n)))
-    expected = of_dirichlet(a)
+    got, expected = of_draws(log_theta[None], np.ones((1, n))), of_dirichlet(a)
     theta = np.exp(log_theta)
-    np.testing.assert_allclose(
-        moments.mean[0], expected.mean[0], atol=5 * theta.std(axis=0).max() / np.sqrt(n)
-    )
+    np.testing.assert_allclose(got.mean[0], expected.mean[0], atol=5 * theta.std(axis=0).max() / np.sqrt(n))
     entropy = -np.sum(theta * log_theta, axis=1) / np.log(2)
-    got = summarise(moments)
     assert got.aleatoric_bits[0] == pytest.approx(
         expected.aleatoric_bits[0], abs=5 * entropy.std() / np.sqrt(n) + 1e-9
     )

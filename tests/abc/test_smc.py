@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from simdx.abc.multinomial import multinomial_trace
+from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
-from simdx.abc.smc import Streams, pick, stream, weighted_median
+from simdx.abc.smc import pick
 from simdx.errors import BadInput
 from simdx.types import Trace
 from tests.abc.toys import Toy, toy
+from tests.oracles import enumeration
 
 PRIOR = Prior(np.array([0.3, 0.4, 0.3]), 3.0)
 
@@ -47,9 +48,11 @@ def test_a_full_run(problem):
     np.testing.assert_allclose(trace.acceptance[1:], 100 / trace.simulations[1:])
     np.testing.assert_allclose(trace.acceptance[0], 100 / (trace.simulations[0] - 100))
     assert np.all((trace.ess > 1) & (trace.ess <= 100 + 1e-9))
-    limit = multinomial_trace(problem.bank, problem.labels, 3, problem.cases, PRIOR)
+    p = PRIOR.probabilities.tolist()
+    atoms = [enumeration.atoms_of(problem.bank, problem.labels, z, p) for z in problem.cases]
+    limit = np.array([enumeration.acceptance(enumeration.whole_atom(a, 3, 5), p) for a in atoms])
     # Twelve cases of 100 particles: a rate of about p has a standard error of p / sqrt(1200) at least.
-    np.testing.assert_allclose(trace.acceptance.mean(axis=1), limit.acceptance.mean(axis=1), rtol=0.25)
+    np.testing.assert_allclose(trace.acceptance.mean(axis=1), limit.mean(axis=0), rtol=0.25)
 
 
 def test_the_papers_early_stop(problem):
@@ -74,9 +77,8 @@ def test_the_floor_of_a_small_bank():
     answer, trace = multinomial_smc(*bank, range(6), seed=1, populations=12, particles=4000)
     check_books(trace, answer)
     assert set(trace.outcome) == {"floor"}
-    limit = multinomial_trace(*bank, populations=12)
-    assert set(limit.outcome) == {"floor"}
-    np.testing.assert_allclose(answer.tolerance, limit.tolerance[-1], atol=1e-6)
+    limit = multinomial(*bank, kernel="hard", boundary="whole", populations=12)
+    np.testing.assert_allclose(answer.tolerance, limit.tolerance, atol=1e-6)
 
 
 def test_a_budget_that_ends_says_so_and_keeps_the_last_population(problem):
@@ -162,29 +164,10 @@ def test_settings_that_cannot_work_are_refused(problem, name, value):
         multinomial_smc(problem.bank, problem.labels, 3, problem.cases, PRIOR, [1], seed=0)
 
 
-def test_weighted_median_is_the_lower_one():
-    value = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-    weight = np.array([[1.0, 1.0, 1.0], [0.2, 0.5, 0.3]])
-    assert weighted_median(value, weight).tolist() == [2.0, 4.0]
-
-
 def test_pick_follows_its_weights_and_never_takes_zero():
     rng = np.random.default_rng(0)
-    weight = np.array([[0.0, 0.5, 0.0, 0.5, 0.0], [0.1, 0.2, 0.3, 0.4, 0.0]])
-    index = pick(weight, rng.random((2, 40_000)))
-    for row, w in zip(index, weight, strict=True):
-        share = np.bincount(row, minlength=5) / row.size
-        assert np.all(share[w == 0] == 0)
-        assert np.all(np.abs(share - w) < 5 * np.sqrt(0.25 / row.size))
-    assert pick(weight, np.array([[0.0], [0.0]])).tolist() == [[1], [0]]
-    nearly = np.nextafter(1, 0)
-    assert pick(weight, np.array([[nearly], [nearly]])).tolist() == [[3], [3]]
-
-
-def test_streams_belong_to_the_case():
-    streams = Streams(3, [10, 11, 12])
-    block = streams.uniform(np.array([2, 0]), 4)
-    np.testing.assert_array_equal(block[0], stream(3, 12).random(4))
-    np.testing.assert_array_equal(block[1], stream(3, 10).random(4))
-    assert len(streams) == 3
-    assert stream(-1, 2**64 - 1).random() != stream(-1, 2**64 - 2).random()
+    weight = np.array([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
+    share = np.bincount(pick(weight, rng.random(40_000)), minlength=6) / 40_000
+    assert np.all(share[weight == 0] == 0)
+    assert np.all(np.abs(share - weight) < 5 * np.sqrt(0.25 / 40_000))
+    assert pick(weight, np.array([0.0, np.nextafter(1, 0)])).tolist() == [1, 4]

@@ -10,7 +10,7 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
 from simdx.baselines import wording
-from simdx.baselines.interview import Asking, CallPlan, Speed, measure
+from simdx.baselines.interview import Asking
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
@@ -53,8 +53,6 @@ def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
     assert table.effective_simulations.tolist() == [calls] * 4
     assert (table.usage["simulator"], table.usage["readable"]) == ("oracle", 4 * calls)
     second = oracle_for(method)
-    kept = fitted(toy, method, second, monkeypatch, replies=str(tmp_path / "replies"))
-    assert kept.plan(seen).calls == 0
     again = answered(second, "replies")
     assert not second.asked
     np.testing.assert_array_equal(again.among_labels, table.among_labels)
@@ -129,19 +127,6 @@ def test_grammars_are_used_where_they_are_obeyed(toy: PanelData, monkeypatch: py
             asked = oracle_for(method, grammars=able)
             fitted(toy, method, asked, monkeypatch).ask(toy.observe(CASES[:1]))
             assert all((request.grammar is not None) == able for request in asked.asked)
-
-
-def test_a_plan_counts_a_shared_beginning_once(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
-    infer = fitted(toy, "ensemble", Oracle(), monkeypatch)
-    long = "word " * 2000 + "apple"
-    plan = infer.plan(toy.observe([long]))
-    assert plan.calls == 8
-    assert 2500 < plan.prompt_tokens < 3000  # 10,000 characters once, and eight short instructions
-    assert Speed(100.0, 10.0).seconds(CallPlan(1, 0, 1000, 50)) == pytest.approx(15)
-    found = measure(Oracle())
-    assert found.reading > 0
-    assert found.writing > 0
-    assert measure(Oracle(fail=lambda _: True)) is None
 
 
 @pytest.mark.slow

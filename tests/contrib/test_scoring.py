@@ -1,7 +1,7 @@
 """How probable a text is: through transformers, llama.cpp and servers; and the exact posterior is exact."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +13,18 @@ from simdx.abc.prior import Prior
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.simulators import get_simulator
+from simdx.types import Float
 from simdx_contrib.likelihood import mixture, open_scorer, posterior_under
-from simdx_contrib.scoring import ServerScorer, scored, scorer_of
+from simdx_contrib.scoring import Scorer, ServerScorer, scorer_of
 from tests.loopback import Handler, running
 
 WORDS = [f"w{i}" for i in range(24)]
+
+
+def scored(scorer: Scorer, prompts: Sequence[str], texts: Sequence[str]) -> tuple[Float, list[int]]:
+    """(n, p) log-probabilities in the order of the texts, and the tokens of each."""
+    found = sorted(scorer.score(prompts, texts), key=lambda one: one[0])
+    return np.array([row for _, row, _ in found]), [tokens for _, _, tokens in found]
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +55,15 @@ PROMPTS = (
 def test_cached_and_batched_is_the_plain_forward_pass(tiny: Any) -> None:
     torch, tokenizer, model = tiny.model_parts
     texts = ["w1", "w2 w3 w4 w5 w6 w7", "w9 w9 w9", " ".join(WORDS)]
-    found = scored(scorer_of(tiny), PROMPTS, texts)
-    assert found.tokens.tolist() == [1, 6, 3, 24]
+    found, tokens = scored(scorer_of(tiny), PROMPTS, texts)
+    assert tokens == [1, 6, 3, 24]
     for i, text in enumerate(texts):
         for j, prompt in enumerate(PROMPTS):
             head, tail = (tokenizer(part)["input_ids"] for part in (prompt, text))
             with torch.inference_mode():
                 log = torch.log_softmax(model(torch.tensor([head + tail])).logits[0], -1)
             plain = sum(log[len(head) - 1 + k, token].item() for k, token in enumerate(tail))
-            assert found.logprob[i, j] == pytest.approx(plain, abs=1e-3)
+            assert found[i, j] == pytest.approx(plain, abs=1e-3)
 
 
 def test_the_exact_posterior_is_calibrated_on_the_models_own_texts(tiny: Any) -> None:
@@ -74,7 +81,7 @@ def test_the_exact_posterior_is_calibrated_on_the_models_own_texts(tiny: Any) ->
                 tokens = torch.cat([tokens, torch.multinomial(last, 1)], dim=1)
         texts += [tokenizer.decode(row, skip_special_tokens=False) for row in tokens[:, -length:]]
     truth = np.repeat(np.arange(n_labels), per_label)
-    found = mixture(scored(scorer_of(tiny), PROMPTS, texts).logprob, n_labels)
+    found = mixture(scored(scorer_of(tiny), PROMPTS, texts)[0], n_labels)
 
     def gaps(temperature: float) -> tuple[float, float]:
         p = posterior_under(found.tempered(np.full(len(truth), temperature)).labels, Prior.uniform(n_labels))
@@ -139,17 +146,17 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.mark.parametrize("server", ["chat"], indirect=True)
 def test_a_server_with_prompt_log_probabilities_scores(server: Server) -> None:
     scorer = ServerScorer.from_name(server.name, timeout=5)
-    found = scored(scorer, ["one two", "three"], ["aa bbbb", "c"])
-    np.testing.assert_allclose(found.logprob, [[-3.0, -3.0], [-0.5, -0.5]])
-    assert found.tokens.tolist() == [2, 1]
+    found, tokens = scored(scorer, ["one two", "three"], ["aa bbbb", "c"])
+    np.testing.assert_allclose(found, [[-3.0, -3.0], [-0.5, -0.5]])
+    assert tokens == [2, 1]
     assert not scorer.remote
 
 
 @pytest.mark.parametrize("server", ["echo"], indirect=True)
 def test_a_server_that_echoes_scores(server: Server) -> None:
-    found = scored(ServerScorer.from_name(server.name, timeout=5), ["one "], ["aa bbbb"])
+    found, _ = scored(ServerScorer.from_name(server.name, timeout=5), ["one "], ["aa bbbb"])
     # the first word is one token with the end of the prompt here, so only the second is the text's own
-    np.testing.assert_allclose(found.logprob, [[-2.0]])
+    np.testing.assert_allclose(found, [[-2.0]])
 
 
 @pytest.mark.parametrize("server", ["neither"], indirect=True)
@@ -176,11 +183,11 @@ def test_llama_cpp_scores_as_transformers_does() -> None:
     texts = ["A sore, red tongue that “burns” — since May.", "A lip."]
     prompts = ["Write a short clinical note.", "Write what a patient says about the lip."]
     embedded = get_simulator("smollm2", slots=2, context=512, threads=1)
-    by_llama = scored(scorer_of(embedded), prompts, texts)
+    by_llama, same = scored(scorer_of(embedded), prompts, texts)
     embedded.close()
-    by_torch = scored(scorer_of(get_simulator("hf:smollm2")), prompts, texts)
-    assert by_llama.tokens.tolist() == by_torch.tokens.tolist()
-    np.testing.assert_allclose(by_llama.logprob, by_torch.logprob, rtol=0.04)
+    by_torch, tokens = scored(scorer_of(get_simulator("hf:smollm2")), prompts, texts)
+    assert same == tokens
+    np.testing.assert_allclose(by_llama, by_torch, rtol=0.04)
 
 
 def test_a_server_that_is_not_there_is_said_to_be_away() -> None:

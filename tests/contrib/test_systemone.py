@@ -22,6 +22,7 @@ from simdx.models.fetch import locate
 from simdx.service.app import create_app
 from simdx.service.registry import refuse_remote
 from simdx_contrib.systemone import Server, SystemOne
+from tests.cli.conftest import Cli
 from tests.loopback import Handler, running, until
 from tests.service.conftest import make_config
 
@@ -49,12 +50,8 @@ class Biased(Handler):
             options = question["criteria"]
             raw = {o: likeness(asked["state"], o) * len(o) / (2 + i) for i, o in enumerate(options)}
             p = {o: v / sum(raw.values()) for o, v in raw.items()}
-            answers[name] = {
-                "type": "choice",
-                "choice": max(p, key=p.get),
-                "probabilities": p,
-                "confidence": 0,
-            }
+            said = {"type": "choice", "choice": max(p, key=p.get), "confidence": 0}
+            answers[name] = {**said, "probabilities": p}
         usage = {"input_tokens": 0, "output_tokens": 0}
         body = {"model": asked["model"], "answers": answers, "usage": usage}
         self.answer(200, "application/json", json.dumps(body).encode())
@@ -81,46 +78,37 @@ def test_place_and_taste_are_taken_out(data: PanelData, address: str) -> None:
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
 
 
+def bank_rows(data: PanelData, step: int) -> list[dict[str, str]]:
+    """Some simulated texts as labelled cases."""
+    bank, names = data.bank, data.panel.names
+    labelled = zip(bank.texts, bank.label_index, strict=True)
+    return [{"text": text, "label": names[k]} for text, k in labelled][::step]
+
+
+def written(path: Path, rows: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
 @pytest.mark.slow
 def test_it_answers_from_the_command_line_and_is_compared(
-    data: PanelData, address: str, tmp_path: Path
+    data: PanelData, address: str, tmp_path: Path, cli: Cli
 ) -> None:
-    cases = tmp_path / "cases.jsonl"
-    rows = [
-        {"text": t, "label": data.panel.names[k]}
-        for t, k in zip(data.bank.texts, data.bank.label_index, strict=True)
-    ]
-    cases.write_text("".join(json.dumps(row) + "\n" for row in rows[::20]), encoding="utf-8")
+    cases = written(tmp_path / "cases.jsonl", bank_rows(data, 20))
     common = ["--panel", PANEL, "--method", "systemone", "--simulator", f"any@{address}", "--json"]
-    one = simdx("classify", TEXT, *common)
+    one = cli("classify", TEXT, *common).json
     assert one["method"] == "systemone"
     assert sum(one["among_labels"].values()) == pytest.approx(1)
-    many = simdx("evaluate", "--data", str(cases), *common)
-    assert many["n"] == len(rows[::20])
-
-
-def simdx(*args: str) -> dict[str, object]:
-    ran = subprocess.run(
-        [sys.executable, "-m", "simdx", *args],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ),
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    assert cli("evaluate", "--data", cases, *common).json["n"] == len(bank_rows(data, 20))
 
 
 def test_a_service_in_front_keeps_what_the_upstreamsaid_and_calibrates_it(
     data: PanelData, address: str, tmp_path: Path
 ) -> None:
-    names, cases = data.panel.names, tmp_path / "cases.jsonl"
-    own = [
-        {"text": t, "label": names[k]} for t, k in zip(data.bank.texts, data.bank.label_index, strict=True)
-    ]
     others = [{"text": t, "label": "none of these"} for t in data.bank.background[:6]]
-    cases.write_text("".join(json.dumps(row) + "\n" for row in own[::12] + others), encoding="utf-8")
-    ask = {"state": TEXT, "questions": {"q": {"type": "choice", "criteria": dict.fromkeys(names)}}}
+    cases = written(tmp_path / "cases.jsonl", bank_rows(data, 12) + others)
+    options = dict.fromkeys(data.panel.names)
+    ask = {"state": TEXT, "questions": {"q": {"type": "choice", "criteria": options}}}
     found = {}
     for given in (None, cases):
         config = make_config(tmp_path / str(given is None), upstream=address, upstream_cases=given)
@@ -129,7 +117,8 @@ def test_a_service_in_front_keeps_what_the_upstreamsaid_and_calibrates_it(
             found[given] = client.post("/v1/systemone", json=ask).json()["answers"]["q"]
             plain = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "method": "auto"}).json()
     raw, moved = found[None], found[cases]
-    said = Server(address, allow_remote=False).ask(TEXT, dict(data_options(data)))[0]
+    described = {label.name: " ".join(label.description.split()) or None for label in data.panel.labels}
+    said = Server(address, allow_remote=False).ask(TEXT, described)[0]
     assert list(raw["x_upstream"].values()) == pytest.approx(said.tolist())
     assert raw["probabilities"] == pytest.approx(raw["x_upstream"])  # without cases: as it said
     assert raw["x_none_of_these"] == pytest.approx(plain["out_of_class"], abs=1e-6)
@@ -151,11 +140,6 @@ def test_an_upstream_that_fails_is_no_failure_of_ours(address: str, tmp_path: Pa
     assert reply.json()["type"].endswith("upstream")
 
 
-def data_options(data: PanelData) -> Iterator[tuple[str, str | None]]:
-    for label in data.panel.labels:
-        yield label.name, " ".join(label.description.split()) or None
-
-
 def test_another_machine_needs_permission_and_an_address_is_needed(tmp_path: Path) -> None:
     with pytest.raises(NotAllowed):
         refuse_remote(make_config(tmp_path, upstream="model@https://decisions.example.org"))
@@ -167,11 +151,8 @@ def test_another_machine_needs_permission_and_an_address_is_needed(tmp_path: Pat
 
 def test_another_shape_is_a_failure_in_one_line(address: str) -> None:
     server = Server(address, allow_remote=False)
-    for body in (
-        b"[]",
-        b'{"answers": {}}',
-        b'{"answers": {"q": {"type": "choice", "probabilities": {"a": 7}}}}',
-    ):
+    wrong = b'{"answers": {"q": {"type": "choice", "probabilities": {"a": 7}}}}'
+    for body in (b"[]", b'{"answers": {}}', wrong):
         with pytest.raises(RunFailed, match="another shape"):
             server._read(body, ["q"], ["a"])
     with pytest.raises(RunFailed, match="did not answer"):

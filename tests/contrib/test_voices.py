@@ -18,7 +18,7 @@ from simdx.cli.output import prepare
 from simdx.methods import PanelData
 from simdx.methods.fitted import Settings
 from simdx.panels import load_panel
-from simdx.types import Bank, Float, Label, Panel
+from simdx.types import Float, Label, Panel
 from simdx_contrib import likelihood
 from simdx_contrib.likelihood import (
     WINDOW_WORDS,
@@ -163,7 +163,7 @@ def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> No
     sure = np.log(np.array([[0.7, 0.2, 0.1]]))
     other = np.log(np.array([[0.1, 0.2, 0.7]]))
     np.testing.assert_allclose(
-        np.exp(pooled({"simulate": sure, "likelihood": sure, "ask": sure})), np.exp(sure)
+        np.exp(pooled(dict.fromkeys(("simulate", "likelihood", "ask"), sure))), np.exp(sure)
     )
     prose = pooled({"simulate": sure, "likelihood": other}, np.array([False]))
     listed = pooled({"simulate": sure, "likelihood": other}, np.array([True]))
@@ -174,8 +174,7 @@ def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> No
 def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
     panel_data: PanelData, density: WordDensity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bank: Bank = panel_data.bank
-    door = Classifier(panel_data.panel, bank, method="voices", embedder=panel_data.embedder)
+    door = Classifier(panel_data.panel, panel_data.bank, method="voices", embedder=panel_data.embedder)
     answer = door.infer(CASE)
     told = answer.to_json()
     assert list(told["voices"]) == ["simulate", "likelihood", "ask"]
@@ -187,11 +186,8 @@ def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
     assert json.dumps(told)
     assert answer.label == "apple"
     # A pool may follow one loud voice: then the others' agreement against it must be seen.
-    loud = {
-        "simulate": np.array([[9.0, 0, 0]]),
-        "likelihood": np.array([[0, 0.1, 0]]),
-        "ask": np.array([[0, 0.1, 0]]),
-    }
+    quiet = np.array([[0, 0.1, 0]])
+    loud = {"simulate": np.array([[9.0, 0, 0]]), "likelihood": quiet, "ask": quiet}
     monkeypatch.setattr(door.fitted, "heard", lambda _: loud)
     outvoted = door.infer(CASE)
     assert outvoted.label == "apple"

@@ -105,22 +105,16 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
         p = np.exp(2 * score)
         return p / p.sum(axis=1, keepdims=True), y
 
-    found: dict[str, list[float]] = {"split": [], "class-conditional": []}
     sizes = set()
     for _ in range(100):
         p, y = drawn(200, old)
-        fresh, truth = drawn(500, new)
-        for kind in found:
+        fresh, _ = drawn(500, new)
+        for kind in ("split", "class-conditional"):
             stored = calibrate(p, y, level=0.8, kind=kind)
             moved = stored.under(new)
             again = calibrate(p, y, level=0.8, kind=kind, prior=new)
             np.testing.assert_array_equal(moved.largest, again.largest)
-            sets = moved.sets(fresh)
-            sizes |= set(sets.sum(axis=1).tolist())
-            found[kind].append(coverage_of(sets, truth))
-    for kind, values in found.items():
-        error = 4 * np.std(values) / 10
-        assert 0.8 - error < np.mean(values) < 0.86, kind
+            sizes |= set(moved.sets(fresh).sum(axis=1).tolist())
     assert sizes == set(range(labels + 1))
     dropped = stored.under(np.eye(labels)[0])
     assert dropped.largest[1:] == (-1.0,) * (labels - 1)

@@ -26,13 +26,6 @@ def test_weighted_metrics_equal_the_plain_ones_on_literal_resamples(predictions,
             assert value == pytest.approx(plain[name].value, abs=1e-9), name
 
 
-def test_counts_sum_to_the_number_of_cases_in_every_chunk():
-    rng = np.random.default_rng(0)
-    chunks = list(count_chunks(20_000, 5, rng))
-    assert [len(c) for c in chunks] == [2, 2, 1]
-    assert all((c.sum(axis=1) == 20_000).all() for c in chunks)
-
-
 def test_every_headline_interval_holds_its_point_estimate(predictions, rng):
     p, y = predictions
     result = evaluate_probabilities(p, y, resamples=500, rng=rng)

@@ -51,6 +51,18 @@ def whole_atom(atoms, n_labels: int, populations: int):
     return history
 
 
+def acceptance(history, prior, stay: float = 0.5) -> list[float]:
+    """Of proposals in each population: ancestors of the one before, moved by DiscreteJump."""
+    possible = sum(p > 0 for p in prior)
+    proposal, rates = list(prior), []
+    for _, left, share in history:
+        inside = [left * s / p if p > 0 else 0.0 for s, p in zip(share, prior, strict=True)]
+        rates.append(math.fsum(q * r for q, r in zip(proposal, inside, strict=True)))
+        moved = [stay * s + (1 - stay) * (1 - s) / (possible - 1) for s in share]
+        proposal = [m if p > 0 else 0.0 for m, p in zip(moved, prior, strict=True)]
+    return rates
+
+
 def fractional(atoms, n_labels: int, populations: int) -> list[float]:
     """Exactly 2^-T of mass is kept; the block at the boundary counts in part."""
     target = 0.5**populations

@@ -21,7 +21,7 @@ from paper.world import Variant, pool, written_by_variants
 from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.methods import fitted
-from simdx.metrics import accuracy
+from simdx.metrics import headline_values
 from simdx.panels import load_source
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
@@ -41,7 +41,8 @@ def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context
     posterior = context.fitted(spec).infer(context.observations(PANEL), context.prior(spec)).posterior
     assert np.allclose(context.probabilities(spec), posterior.probabilities)
     scores = context.scores(spec)
-    assert scores["accuracy"] == accuracy(posterior.probabilities, context.labels(PANEL)).value
+    own = headline_values(posterior.probabilities, context.labels(PANEL))
+    assert scores["accuracy"] == own["accuracy"].value
     low, high = scores["ci"]["accuracy"]
     assert low <= scores["accuracy"] <= high
 

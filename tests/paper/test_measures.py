@@ -21,7 +21,7 @@ from simdx.amortised import fidelity
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
 from simdx.methods.fitted import Inferred
-from simdx.metrics import error_auroc, errors, ood_auroc, uncertainty
+from simdx.metrics import headline_values, ood_auroc
 from simdx.panels import load_source
 from simdx.runs import NotRun
 from simdx.types import Float, Posterior, Trace, entropy_bits
@@ -101,7 +101,7 @@ def test_scaling_changes_confidence_and_no_answer(context: Context) -> None:
 def test_error_detection_is_entropy_against_errors(context: Context) -> None:
     data, _ = _run(context, "error-detection")
     p, y = context.probabilities(spec_of(RECIPE, PANEL)), context.labels(PANEL)
-    assert data[PANEL][RECIPE]["error_auroc"] == error_auroc(uncertainty(p), errors(p, y)).value
+    assert data[PANEL][RECIPE]["error_auroc"] == headline_values(p, y)["error_auroc"].value
 
 
 def test_risk_at_full_coverage_is_the_error_rate(context: Context) -> None:

@@ -8,17 +8,18 @@ import pytest
 
 from simdx.answer import NearCondition, OutsideAnswer, TextSpan
 from simdx.classifier import Classifier
-from simdx.metrics.gaps import SMALL, Gap
+from simdx.metrics.gaps import SMALL
 from simdx.report.page import Section, fill, render, table
 from simdx.review.forms import form_page
 from tests.service.conftest import tickets
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
-GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)
+GAP = {"field": HOSTILE, "value": HOSTILE, "metric": HOSTILE, "n": 3, "too_small": True}
+GAP |= dict.fromkeys(("inside", "outside", "gap", "low", "high", "p_corrected"))
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
     "table": lambda: table([HOSTILE], [[HOSTILE]]),
-    "gaps": lambda: fill("gaps.html", gaps=[GAP], correction="holm", small=SMALL),
+    "gaps": lambda: fill("gaps.html", gaps=[GAP], small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]
     ),

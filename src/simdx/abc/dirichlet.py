@@ -11,19 +11,18 @@ cases share the draws their Monte Carlo errors are correlated. Class means must 
 embeddings: centring makes G singular.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, Moments, concentration_cap, of_dirichlet, summarise, with_prior
+from simdx.abc.second_order import LN2, concentration_cap, of_dirichlet, summarise
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior
 
-GROUPED = 16  # draws of which the nearest stands for all
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
 
 
@@ -126,7 +125,7 @@ def nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float
     """
     n = cosine.shape[1]
     keep = min(keep, n)
-    edge = _kth_largest(cosine, keep)[:, None]
+    edge = np.partition(cosine, n - keep, axis=1)[:, n - keep, None]
     inside = cosine >= edge
     count = _counted(inside)
     weight = inside.astype(np.float32)
@@ -147,21 +146,6 @@ def _counted(inside: Mask) -> Int:
     return np.fromiter(map(np.count_nonzero, inside), np.int64, len(inside))
 
 
-def _kth_largest(values: Float, k: int) -> Float:
-    """(N,) of each row.
-
-    The k-th largest of the maxima of any groups has k values at or above it: only these few are ordered.
-    """
-    rows, n = values.shape
-    if n % GROUPED or n < 2 * GROUPED * k:
-        return np.partition(values, n - k, axis=1)[:, n - k]
-    groups = n // GROUPED
-    maxima = values.reshape(rows, GROUPED, groups).max(axis=1)
-    least = np.partition(maxima, groups - k, axis=1)[:, groups - k]
-    few = [row.compress(row >= low) for row, low in zip(values, least, strict=True)]
-    return np.array([np.partition(row, len(row) - k)[len(row) - k] for row in few], dtype=values.dtype)
-
-
 def _within_weight(cosine: Float, tolerance: float) -> tuple[Float, Float, Float]:
     inside = cosine >= np.float32(1 - tolerance - TIE)
     count = _counted(inside).astype(np.float64)
@@ -179,75 +163,19 @@ def _soft_weight(cosine: Float, bandwidth: float) -> tuple[Float, Float, Float]:
 def _answer(sums: Float, effective: Float, reached: Float, prior: Prior, cap: float | None) -> Posterior:
     """Second-order summaries on the possible labels, the prior's own where nothing was accepted."""
     possible = prior.probabilities > 0
-    k = int(possible.sum())
-    nothing = effective == 0
-    n = sums.shape[0]
-    if k == 1 or nothing.all():
+    k, n = int(possible.sum()), len(sums)
+    if k == 1:
         second = of_dirichlet(np.tile(prior.alpha, (n, 1)), effective=effective, cap=cap)
         return Posterior(second.mean, effective, reached, second)
-    theta, square, _, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
-    some = summarise(Moments(theta, square, entropy[:, 0], effective[~nothing]), cap)
-    mean = np.tile(prior.probabilities, (n, 1))
-    mean[np.ix_(~nothing, possible)] = some.mean
-    return Posterior(mean, effective, reached, with_prior(some, nothing, prior, mean, effective))
-
-
-# --------------------------------------------------------------------------- absolute tolerances
-# A quantile tolerance accepts the same share of prior mass for every case, so epistemic uncertainty cannot
-# rise on a text unlike the panel. An absolute one accepts little or nothing of it. What is a usual distance?
-# Leave each simulation out of its class mean in turn, ask D-SMC about it, and note the tolerance it reaches.
-
-
-def leave_one_out_tolerances(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    prior: Prior,
-    *,
-    seed: int,
-    draws: int = 100,
-    populations: int = 5,
-) -> Float:
-    """The quantile tolerance each simulation would reach as an observation, its class mean made without it.
-
-    Leaving z out moves its class mean by delta = (mean - z) / (count - 1) and a mixture by theta_y delta,
-    so no mean is ever recomputed. Rows of impossible labels and of labels with one simulation are left
-    out of the result.
-    """
-    label_index = np.asarray(label_index)
-    count = np.bincount(label_index, minlength=n_labels)
-    means = np.zeros((n_labels, bank_vectors.shape[1]))
-    np.add.at(means, label_index, bank_vectors.astype(np.float64))
-    means /= np.maximum(count, 1)[:, None]
-    possible = prior.probabilities > 0
-    usable = np.flatnonzero(possible[label_index] & (count[label_index] > 1))
-    if not usable.size:
-        raise BadInput("no label has two simulations, so none can be left out; enlarge the bank")
-    shared = prepare(means, prior, seed=seed, draws=draws, populations=populations)
-    place = np.cumsum(possible) - 1  # position of a label among the possible ones
-    theta = shared.features[:, : int(possible.sum())].astype(np.float64)
-    own = means[possible]
-    gram = own @ own.T
-    pull = theta @ gram  # (P, K'): each draw's mixture dotted with each class mean
-    length2 = np.einsum("pk,pk->p", pull, theta)
-    out = np.empty(usable.size)
-    step = chunk_size(theta.shape[0], bytes_per_entry=64)
-    for start in range(0, usable.size, step):
-        rows = usable[start : start + step]
-        z = bank_vectors[rows].astype(np.float64)
-        k = place[label_index[rows]]
-        left = (count[label_index[rows]] - 1.0)[:, None]
-        dot = z @ own.T @ theta.T  # (rows, P): mixture . z
-        toward = theta[:, k].T
-        mean_z = np.einsum("nd,nd->n", own[k], z)[:, None]
-        square = np.einsum("nd,nd->n", z, z)[:, None]
-        mixture_delta = (pull[:, k].T - dot) / left
-        delta2 = (np.diag(gram)[k][:, None] - 2 * mean_z + square) / left**2
-        length = np.sqrt(np.maximum(length2 + 2 * toward * mixture_delta + toward**2 * delta2, 1e-30))
-        cosine = (dot + toward * (mean_z - square) / left) / (length * np.sqrt(square))
-        edge = cosine.shape[1] - draws
-        out[start : start + step] = 1 - np.partition(cosine, edge, axis=1)[:, edge]
-    return out
+    theta, square, _, entropy = np.split(sums, [k, 2 * k, 3 * k], axis=1)
+    nothing, p = effective == 0, prior.probabilities[possible]
+    theta[nothing] = p
+    square[nothing] = p**2 + p * (1 - p) / (prior.alpha0 + 1)
+    entropy[nothing] = of_dirichlet(prior.alpha).aleatoric_bits
+    second = summarise(theta, square, entropy[:, 0], effective, cap)
+    mean = np.zeros((n, len(possible)))
+    mean[:, possible] = second.mean
+    return Posterior(mean, effective, reached, replace(second, mean=mean))
 
 
 def bank_tolerance(
@@ -260,8 +188,24 @@ def bank_tolerance(
     draws: int = 100,
     populations: int = 5,
 ) -> float:
-    """An absolute tolerance under which half of the simulations would accept at least 2^-T of the prior."""
-    reached = leave_one_out_tolerances(
-        bank_vectors, label_index, n_labels, prior, seed=seed, draws=draws, populations=populations
-    )
+    """An absolute tolerance under which half of the simulations would accept at least 2^-T of the prior.
+
+    A quantile tolerance accepts the same share of prior mass for every case, so epistemic uncertainty cannot
+    rise on a text unlike the panel; an absolute one accepts little or nothing of it. What is usual is
+    found by leaving each simulation out of its class mean in turn and asking D-SMC about it.
+    """
+    label_index, vectors = np.asarray(label_index), bank_vectors.astype(np.float64)
+    count = np.bincount(label_index, minlength=n_labels)
+    means = np.zeros((n_labels, vectors.shape[1]))
+    np.add.at(means, label_index, vectors)
+    means /= np.maximum(count, 1)[:, None]
+    usable = np.flatnonzero((prior.probabilities[label_index] > 0) & (count[label_index] > 1))
+    if not usable.size:
+        raise BadInput("no label has two simulations, so none can be left out; enlarge the bank")
+    reached = []
+    for row in usable:
+        label, left = label_index[row], means.copy()
+        left[label] += (means[label] - vectors[row]) / (count[label] - 1)
+        answer = dirichlet(left, vectors[row], prior, seed=seed, draws=draws, populations=populations)
+        reached.append(answer.tolerance[0])
     return float(np.median(reached))

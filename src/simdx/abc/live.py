@@ -14,20 +14,19 @@ live D shares its simulations and its budget between all cases.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from simdx.abc.dirichlet import dirichlet
-from simdx.abc.multinomial import jump_density
-from simdx.abc.particles import at_the_end, check_keys, check_stay, join
+from simdx.abc.particles import LabelParticles, check_keys
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.smc import Particles, Population, Schedule, pick, run, stream
+from simdx.abc.smc import Particles, Schedule, joined, pick, posterior_of, run, stream
 from simdx.abc.space import check_observations
 from simdx.errors import BadInput, RunFailed
-from simdx.types import Float, Int, Posterior, Trace, entropy_bits
+from simdx.types import Float, Int, Mask, Posterior, Trace, entropy_bits
 
 Simulate = Callable[[Int, Generator], Float]
 
@@ -40,7 +39,6 @@ class CountedSimulator:
     budget: int
     width: int
     calls: int = 0
-    batches: int = 0
 
     @property
     def left(self) -> int:
@@ -59,12 +57,8 @@ class CountedSimulator:
         if not np.all(np.isfinite(vectors)):
             raise RunFailed("the simulator returned NaN or infinite values; check its embedder")
         self.calls += labels.size
-        self.batches += 1
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, length, out=vectors, where=length > 1e-12)
-
-
-# --------------------------------------------------------------------------- live
 
 
 def multinomial_live(
@@ -76,72 +70,39 @@ def multinomial_live(
     *,
     seed: int,
     budget: int,
-    particles: int = 100,
-    populations: int = 5,
     batch: int = 32,
     stay: float = 0.5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
     """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case."""
     z = check_observations(observations, np.atleast_2d(observations).shape[1])
     check_keys(keys, z.shape[0])
-    check_stay(stay)
     _check_budget(budget, batch)
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget, batch, live=True)
-    rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
-    parts = []
+    schedule = Schedule(**how, budget=budget, block=batch, live=True)
+    rows = np.broadcast_to(prior_rows(prior, n_labels, len(z)), (len(z), n_labels))
+    runs = []
     for case, key in enumerate(keys):
         simulator = CountedSimulator(simulate, budget, z.shape[1])
         model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
-        _, trace = run(model, schedule)
-        parts.append((at_the_end(trace), trace))
-    return join(parts)
+        runs.append(run(model, schedule))
+    return joined([posterior_of(one) for one in runs], runs, schedule)
 
 
-class LiveLabels:
-    """M-SMC of one case with a simulator: every proposal simulates its own label."""
+class LiveLabels(LabelParticles):
+    """With a simulator: every proposal simulates its own label."""
 
-    n_cases = 1
-    particle_shape: tuple[int, ...] = ()
-    particle_type: Any = np.int64
+    floor = -np.inf
 
     def __init__(
         self, simulator: CountedSimulator, z: Float, prior: Float, rng: Generator, stay: float
     ) -> None:
-        self.simulator, self.z, self.rng, self.stay = simulator, z.astype(np.float64), rng, stay
-        self.prior = prior[None, :]
-        self.possible = self.prior > 0
-        self.moved = self.prior.copy()
-        self.floor: Float = np.array([-np.inf])
+        super().__init__(prior, rng, stay)
+        self.simulator, self.z = simulator, z.astype(np.float64)
 
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(self.prior, size)
-
-    def adapt(self, cases: Int, before: Population) -> None:
-        self.moved = jump_density(self._shares(before.particles, before.weight), self.possible, self.stay)
-
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(self.moved, size)
-
-    def weight(self, cases: Int, particles: Particles) -> Float:
-        ratio = np.divide(self.prior, self.moved, out=np.zeros_like(self.moved), where=self.moved > 0)
-        return ratio[0][particles]
-
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        return self._shares(particles, weight)[: cases.size]
-
-    def prior_mass(self, cases: Int) -> Float:
-        return self.prior[: cases.size]
-
-    def _simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        labels = pick(label_probability, self.rng.random((1, size)))[0]
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        labels = pick(label_probability, self.rng.random(size))
         vectors = self.simulator(labels, self.rng)
-        return labels[None, : vectors.shape[0]], (1 - vectors @ self.z)[None, :]
-
-    def _shares(self, particles: Particles, weight: Float) -> Float:
-        sums = np.bincount(particles.ravel(), weights=weight.ravel(), minlength=self.prior.shape[1])
-        return sums.astype(np.float64)[None, :]
+        return labels[: len(vectors)], 1 - vectors @ self.z
 
 
 def dirichlet_live(
@@ -170,73 +131,46 @@ def dirichlet_live(
         raise BadInput(f"a budget of {budget} cannot simulate {possible.size} labels once; raise it")
     simulator = CountedSimulator(simulate, budget, z.shape[1])
     rng = stream(seed, 0)
-    sums = np.zeros((prior.n_labels, z.shape[1]))
-    rounds = _Rounds(z.shape[0])
-    calm = np.zeros(z.shape[0], dtype=int)
-    count = 0
+    n, sums, per_label = len(z), np.zeros((prior.n_labels, z.shape[1])), 0
+    rounds: list[Posterior] = []
+    simulations: list[Int] = []
+    own, calm = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
     while simulator.left >= possible.size and np.any(calm < 2):
-        per_label = min(batch, simulator.left // possible.size)
-        labels = np.repeat(possible, per_label)
+        more = min(batch, simulator.left // possible.size)
+        labels = np.repeat(possible, more)
         np.add.at(sums, labels, simulator(labels, rng))
-        count += per_label
+        per_label += more
         posterior = dirichlet(
-            sums / count, z, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
+            sums / per_label, z, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
         )
-        move = rounds.add(posterior, np.full(z.shape[0], labels.size), running=calm < 2)
-        calm = np.where(calm < 2, np.where(move < change, calm + 1, 0), calm)
-    return rounds.finish(np.where(calm >= 2, "complete", "budget"))
+        running, spent = calm < 2, np.full(n, labels.size)
+        own += running
+        if rounds:
+            posterior = posterior.combined(_chosen(running), rounds[-1])
+            spent = np.where(running, spent, simulations[-1])
+            move = 0.5 * np.abs(posterior.probabilities - rounds[-1].probabilities).sum(axis=1)
+            calm = np.where(running, np.where(move < change, calm + 1, 0), calm)
+        rounds.append(posterior)
+        simulations.append(spent)
+    last, mass = rounds[-1], np.stack([p.probabilities for p in rounds])
+    outcome = np.where(calm >= 2, "complete", "budget")
+    outcome = np.where(last.effective_simulations == 0, "nothing accepted", outcome)
+    trace = Trace(
+        tolerance=np.stack([p.tolerance for p in rounds]),
+        acceptance=np.ones(mass.shape[:2]),
+        simulations=np.stack(simulations),
+        ess=np.stack([p.effective_simulations for p in rounds]),
+        entropy_bits=entropy_bits(mass),
+        mass=mass,
+        populations=own,
+        outcome=tuple(outcome.tolist()),
+    )
+    return last, trace
 
 
-# --------------------------------------------------------------------------- books
-
-
-@dataclass(slots=True)
-class _Rounds:
-    """Answers round by round; a case that stopped keeps its last one."""
-
-    n_cases: int
-    posteriors: list[Posterior] = field(default_factory=list)
-    simulations: list[Int] = field(default_factory=list)
-    own: Int = field(default_factory=lambda: np.zeros(0, dtype=int))
-
-    def add(self, posterior: Posterior, simulations: Int, running: Any = True) -> Float:
-        """Record a round; returns how far each case's posterior moved (one for the first round)."""
-        going = np.broadcast_to(np.asarray(running), (self.n_cases,))
-        if not self.posteriors:
-            self.own = np.ones(self.n_cases, dtype=int)
-            self.posteriors.append(posterior)
-            self.simulations.append(simulations)
-            return np.ones(self.n_cases)
-        before = self.posteriors[-1]
-
-        def kept(new: Float, old: Float) -> Float:
-            return np.where(going.reshape(-1, *([1] * (new.ndim - 1))), new, old)
-
-        now = posterior.combined(kept, before)
-        self.own = self.own + going
-        self.posteriors.append(now)
-        self.simulations.append(np.where(going, simulations, self.simulations[-1]))
-        return 0.5 * np.abs(now.probabilities - before.probabilities).sum(axis=1)
-
-    def finish(self, outcome: Any) -> tuple[Posterior, Trace]:
-        last = self.posteriors[-1]
-        names = [
-            "nothing accepted" if n == 0 else str(o)
-            for n, o in zip(last.effective_simulations, outcome, strict=True)
-        ]
-        mass = np.stack([p.probabilities for p in self.posteriors])
-        shape = mass.shape[:2]
-        trace = Trace(
-            tolerance=np.stack([p.tolerance for p in self.posteriors]),
-            acceptance=np.ones(shape),
-            simulations=np.stack(self.simulations),
-            ess=np.stack([p.effective_simulations for p in self.posteriors]),
-            entropy_bits=entropy_bits(mass),
-            mass=mass,
-            populations=self.own,
-            outcome=tuple(names),
-        )
-        return last, trace
+def _chosen(new: Mask) -> Callable[[Float, Float], Float]:
+    """Rows of a new column where that is wanted, else of the old one."""
+    return lambda one, other: np.where(new.reshape(-1, *([1] * (one.ndim - 1))), one, other)
 
 
 def _check_budget(budget: int, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""Logarithms, sums of exponentials and the gamma function in numpy alone; Dirichlet draws in logarithms.
+"""Logarithms, sums of exponentials and the digamma function in numpy alone; Dirichlet draws in logarithms.
 
 scipy has them all and takes longer to import than a first answer takes to compute; what an answer needs of
 it is here, and `tests/abc/test_pieces.py` holds it against scipy.
@@ -9,7 +9,7 @@ import numpy as np
 from simdx.types import Float
 
 _SHIFT = 8  # steps of the recurrence, after which the asymptotic series is exact to the last bits
-_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # B_2k / (2k (2k - 1))
+_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)  # B_2k / 2k
 
 
 def logsumexp(x: Float, axis: int = -1, keepdims: bool = False) -> Float:
@@ -37,52 +37,23 @@ def logit(p: float) -> float:
     return float(np.log(p) - np.log1p(-p))
 
 
-def gammaln(x: Float) -> Float:
-    """log Gamma(x) for x > 0: Stirling's series, after a few steps of the recurrence."""
-    x = np.asarray(x, dtype=float)
-    large = x + _SHIFT
-    steps = np.prod([x + i for i in range(_SHIFT)], axis=0)
-    series = sum(c / large ** (2 * k + 1) for k, c in enumerate(_SERIES))
-    stirling = (large - 0.5) * np.log(large) - large + 0.5 * np.log(2 * np.pi) + series
-    return np.where(x < 1e8, stirling - np.log(steps), (x - 0.5) * np.log(x) - x + 0.5 * np.log(2 * np.pi))
-
-
 def digamma(x: Float) -> Float:
-    """Its derivative."""
+    """The derivative of log Gamma for x > 0: its asymptotic series, after a few steps of the recurrence."""
     x = np.asarray(x, dtype=float)
     large = x + _SHIFT
     steps = sum(1 / (x + i) for i in range(_SHIFT))
-    series = sum((2 * k + 1) * c / large ** (2 * k + 2) for k, c in enumerate(_SERIES))
+    series = sum(c / large ** (2 * k + 2) for k, c in enumerate(_SERIES))
     return np.log(large) - 0.5 / large - series - steps
 
 
-# --------------------------------------------------------------------------- the simplex
-# With alpha far below one a Dirichlet draw has components like 1e-300, which underflow when gammas are
-# drawn and divided. They are therefore carried in logarithms: log G(a) = log G(a+1) + log(U)/a is exact
-# for every a > 0.
-
-
 def log_dirichlet(rng: np.random.Generator, alpha: Float, size: int) -> Float:
-    """(size, K) logarithms of Dirichlet draws; alpha must be positive."""
+    """(size, K) logarithms of Dirichlet draws; alpha must be positive.
+
+    With alpha far below one a draw has components like 1e-300, which underflow when gammas are drawn and
+    divided; log G(a) = log G(a+1) + log(U)/a is exact for every a > 0.
+    """
     alpha = np.asarray(alpha, dtype=float)
     gamma = rng.standard_gamma(alpha + 1, size=(size, alpha.size))
     uniform = 1 - rng.random((size, alpha.size))  # (0, 1]
     log_gamma = np.log(gamma) + np.log(uniform) / alpha
     return log_gamma - logsumexp(log_gamma, keepdims=True)
-
-
-def log_ratio(log_theta: Float) -> Float:
-    """Additive log-ratio coordinates against the last component: (…, K) -> (…, K-1)."""
-    return log_theta[..., :-1] - log_theta[..., -1:]
-
-
-def from_log_ratio(x: Float) -> Float:
-    """Back to log theta: (…, K-1) -> (…, K)."""
-    padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1))], axis=-1)
-    return padded - logsumexp(padded, keepdims=True)
-
-
-def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
-    """Log density of Dir(alpha) *in log-ratio coordinates*, where the Jacobian adds one to each power."""
-    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
-    return np.sum(alpha * log_theta, axis=-1) + constant

@@ -17,28 +17,44 @@ Simulations at equal distance (within `space.TIE`) are one block and enter or le
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from simdx.abc.prior import Prior
+from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.space import (
     TIE,
     Atoms,
     check_kernel,
     check_observations,
     chunk_size,
-    label_mass,
     make_atoms,
     similarity,
 )
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Mask, Posterior, Trace, entropy_bits
+from simdx.types import Float, Int, Mask, Posterior
 
-Kernel = Literal["soft", "hard"]
-Boundary = Literal["fractional", "whole"]
 BLOCK_BYTES = 2 * 2**20  # of cosines handled together after the matrix product
 MASS_SLACK = 1e-9  # a cumulative mass this close to its target has reached it (summation error)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRule:
+    """Which simulations count, and how much."""
+
+    kernel: Literal["soft", "hard"] = "soft"
+    bandwidth: float = 0.05
+    populations: int = 5
+    tolerance: float | None = None
+    boundary: Literal["fractional", "whole"] = "fractional"
+
+    def __post_init__(self) -> None:
+        check_kernel(self.kernel, self.bandwidth, self.tolerance)
+        if self.boundary not in ("fractional", "whole"):
+            raise BadInput(f"there is no boundary '{self.boundary}'; choose fractional or whole")
+        if not 1 <= self.populations <= 1000:
+            raise BadInput(f"there are {self.populations} populations; give between 1 and 1000")
 
 
 def multinomial(
@@ -47,34 +63,27 @@ def multinomial(
     n_labels: int,
     observations: Float,
     prior: Prior | Float,
-    *,
-    kernel: Kernel = "soft",
-    bandwidth: float = 0.05,
-    populations: int = 5,
-    tolerance: float | None = None,
-    boundary: Boundary = "fractional",
-    bias: Float | None = None,
+    **how: Any,
 ) -> Posterior:
-    """Posterior of every observation.
+    """Posterior of every observation, by a `KernelRule`.
 
-    `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case. `bias` adds a
-    log-weight per label to the masses. `Posterior.tolerance` is the distance reached, or the bandwidth of the
-    soft kernel.
+    `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case.
+    `Posterior.tolerance` is the distance reached, or the bandwidth of the soft kernel.
     """
-    how = kernel, bandwidth, populations, tolerance, boundary
-    _check(*how)
+    rule = KernelRule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
-    prior_row, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
-    nearest = kernel == "hard" and tolerance is None and boundary == "fractional"
+    share = 0.5**rule.populations
+    nearest = rule.kernel == "hard" and rule.tolerance is None and rule.boundary == "fractional"
     for part, cosine, own_mass in _blocks(atoms, z, mass):
         if nearest:  # by partial sorts
-            out[part], effective[part], reached[part] = _nearest(atoms, cosine, own_mass, 0.5**populations)
+            out[part], effective[part], reached[part] = _nearest(atoms, cosine, own_mass, share)
             continue
-        weight, reached[part] = _weights(atoms, cosine, own_mass, *how)
+        weight, reached[part] = _weights(atoms, cosine, own_mass, rule)
         by_label = np.add.reduceat(weight, atoms.starts, axis=1).astype(np.float64)
         total = by_label.sum(axis=1)
         square = np.einsum("ij,ij->i", weight, weight).astype(np.float64)
@@ -82,7 +91,7 @@ def multinomial(
         out[part] = atoms.spread(by_label / np.where(total > 0, total, 1.0)[:, None])
     nothing = effective == 0
     if nothing.any():
-        out[nothing] = np.broadcast_to(prior_row, out.shape)[nothing]
+        out[nothing] = np.broadcast_to(mass, out.shape)[nothing]
     return Posterior(out, effective, reached)
 
 
@@ -92,126 +101,45 @@ def simulation_weights(
     n_labels: int,
     observations: Float,
     prior: Prior | Float,
-    *,
-    kernel: Kernel = "soft",
-    bandwidth: float = 0.05,
-    populations: int = 5,
-    tolerance: float | None = None,
-    boundary: Boundary = "fractional",
-    bias: Float | None = None,
+    **how: Any,
 ) -> Float:
     """What share of each answer every bank row carries: (N, n) in the caller's row order, rows sum to one.
 
     Their sums per label are the posterior of `multinomial`. All zero where nothing was accepted.
     """
-    how = kernel, bandwidth, populations, tolerance, boundary
-    _check(*how)
+    rule = KernelRule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
-    _, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    mass = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     out = np.zeros((z.shape[0], atoms.n_rows))
     for part, cosine, own_mass in _blocks(atoms, z, mass):
-        weight = _weights(atoms, cosine, own_mass, *how)[0].astype(np.float64)
+        weight = _weights(atoms, cosine, own_mass, rule)[0].astype(np.float64)
         total = weight.sum(axis=1, keepdims=True)
         out[part, atoms.rows] = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
     return out
 
 
-def multinomial_trace(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    observations: Float,
-    prior: Prior | Float,
-    *,
-    populations: int = 5,
-    particles: int = 100,
-    stay: float = 0.5,
-) -> Trace:
-    """The sampler's limit population by population: what many particles would print.
-
-    Tolerances and masses are those of the whole-atom recursion. Acceptance is the probability that a
-    proposal (an ancestor of the population before, moved by DiscreteJump) is accepted, simulations are
-    the `particles` / acceptance proposals a run of that size needs on average.
-    """
-    _check("hard", 1.0, populations, None, "whole")
-    z = check_observations(observations, bank_vectors.shape[1])
-    _, mass = label_mass(prior, n_labels, z.shape[0])
-    atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
-    shape = (populations, z.shape[0])
-    tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
-    labels = np.empty((*shape, n_labels))
-    own = np.empty(z.shape[0], dtype=int)
-    for part, cosine, own_mass in _blocks(atoms, z, mass):
-        order, value, each = _sorted(atoms, cosine, own_mass)
-        possible = own_mass > 0
-        proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))
-        moved = np.full(value.shape[0], populations)
-        for t, inside in enumerate(_block_cut(value, each, populations)):
-            kept = np.where(inside, each, 0)
-            by_label = _label_sums(atoms, order, kept)
-            reach = np.divide(by_label, own_mass, out=np.zeros_like(by_label), where=possible)
-            last = inside.sum(axis=1) - 1
-            tolerance[t, part] = 1 - np.take_along_axis(value, last[:, None], axis=1)[:, 0]
-            acceptance[t, part] = np.sum(proposal * reach, axis=1)
-            ess[t, part] = kept.sum(axis=1) ** 2 / np.sum(kept**2, axis=1)
-            posterior = by_label / by_label.sum(axis=1, keepdims=True)
-            labels[t, part] = posterior
-            if t:
-                stalled = tolerance[t, part] >= tolerance[t - 1, part] - TIE
-                moved = np.where(stalled & (moved == populations), t, moved)
-            proposal = jump_density(posterior, possible, stay)
-        own[part] = moved
-    return Trace(
-        tolerance=tolerance,
-        acceptance=acceptance,
-        simulations=np.ceil(particles / np.maximum(acceptance, 1e-300)).clip(max=2**62).astype(np.int64),
-        ess=ess,
-        entropy_bits=entropy_bits(labels),
-        mass=labels,
-        populations=own,
-        outcome=tuple("complete" if count == populations else "floor" for count in own),
-    )
-
-
-def jump_density(population: Float, possible: Mask, stay: float) -> Float:
-    """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
-    others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
-    alone = possible.sum(axis=-1, keepdims=True) == 1
-    moved = stay * population + (1 - stay) * (1 - population) / others
-    return np.where(alone, population, moved) * possible
-
-
 # --------------------------------------------------------------------------- kernels on one chunk
 
 
-def _weights(
-    atoms: Atoms,
-    cosine: Float,
-    mass: Float,
-    kernel: str,
-    bandwidth: float,
-    populations: int,
-    tolerance: float | None,
-    boundary: str,
-) -> tuple[Float, Float | float]:
+def _weights(atoms: Atoms, cosine: Float, mass: Float, rule: KernelRule) -> tuple[Float, Float | float]:
     """Unnormalised weight of every atom for each case (zero: nothing accepted), and the distance reached."""
-    if kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
+    if rule.kernel == "soft":  # a softmax over the bank in single precision, the largest weight one
         with np.errstate(divide="ignore"):
             offset = np.log(mass[:, atoms.label] * atoms.share).astype(np.float32)
-        logit = np.multiply(cosine, np.float32(1 / bandwidth), out=cosine)
+        logit = np.multiply(cosine, np.float32(1 / rule.bandwidth), out=cosine)
         logit += offset
         logit -= logit.max(axis=1, keepdims=True)
-        return np.exp(logit, out=logit), bandwidth
-    if tolerance is not None:
-        inside = cosine >= np.float32(1 - tolerance - TIE)
-        return np.where(inside, mass[:, atoms.label] * atoms.share, 0.0), float(tolerance)
+        return np.exp(logit, out=logit), rule.bandwidth
+    if rule.tolerance is not None:
+        inside = cosine >= np.float32(1 - rule.tolerance - TIE)
+        return np.where(inside, mass[:, atoms.label] * atoms.share, 0.0), float(rule.tolerance)
     order, value, each = _sorted(atoms, cosine, mass)
-    if boundary == "fractional":
-        kept, last = _keep_fraction(value, each, 0.5**populations)
+    if rule.boundary == "fractional":
+        kept, last = _keep_fraction(value, each, 0.5**rule.populations)
     else:
-        inside = _block_cut(value, each, populations)[-1]
-        kept, last = np.where(inside, each, 0), inside.sum(axis=1) - 1
+        last = _block_cut(value, each, rule.populations)
+        kept = np.where(np.arange(value.shape[1]) <= last[:, None], each, 0)
     weight = np.zeros(cosine.shape)
     np.put_along_axis(weight, order, kept, axis=1)
     return weight, 1 - value[np.arange(len(value)), last]
@@ -292,19 +220,16 @@ def _keep_fraction(value: Float, each: Float, target: float) -> tuple[Float, Int
     return relative * (inside + block * np.clip(part, 0, 1)[:, None]), last
 
 
-def _block_cut(value: Float, each: Float, populations: int) -> list[Mask]:
-    """Masks of the sorted atoms each population keeps: whole blocks up to the recursive median."""
+def _block_cut(value: Float, each: Float, populations: int) -> Int:
+    """The last sorted atom that is kept: whole blocks up to the median, as often as there are populations."""
     ends = _block_ends(value)
     cumulative = np.cumsum(each, axis=1)
     kept = cumulative[:, -1]
-    masks = []
-    index = np.arange(value.shape[1])
     for _ in range(populations):
         enough = ends & (cumulative >= (0.5 * kept * (1 - MASS_SLACK))[:, None])
         last = np.argmax(enough, axis=1)
-        kept = cumulative[np.arange(value.shape[0]), last]
-        masks.append(index[None, :] <= last[:, None])
-    return masks
+        kept = np.take_along_axis(cumulative, last[:, None], axis=1)[:, 0]
+    return last
 
 
 def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:
@@ -329,11 +254,3 @@ def _blocks(atoms: Atoms, z: Float, mass: Float) -> Iterator[tuple[slice, Float,
         for low in range(0, cosine.shape[0], small):
             part = slice(start + low, start + min(low + small, cosine.shape[0]))
             yield part, cosine[low : low + small], mass if mass.shape[0] == 1 else mass[part]
-
-
-def _check(kernel: str, bandwidth: float, populations: int, tolerance: float | None, boundary: str) -> None:
-    check_kernel(kernel, bandwidth, tolerance)
-    if boundary not in ("fractional", "whole"):
-        raise BadInput(f"there is no boundary '{boundary}'; choose fractional or whole")
-    if not 1 <= populations <= 1000:
-        raise BadInput(f"there are {populations} populations; give between 1 and 1000")

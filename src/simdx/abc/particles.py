@@ -1,4 +1,4 @@
-"""The particle engine: Algorithm 1 as the paper runs it, vectorised over particles and cases.
+"""The particle engine: Algorithm 1 as the paper runs it, vectorised over particles.
 
 M-SMC particles are labels; each proposal draws a fresh simulation of its label from the bank. Because
 weights depend on the label alone, drawing an ancestor and moving it by DiscreteJump is drawing the
@@ -14,22 +14,24 @@ With early stopping off and many particles both agree with the exact engine (M w
 form) within Monte Carlo error.
 """
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
 
-from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
-from simdx.abc.multinomial import jump_density
+from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import concentration_cap, moments_of, of_dirichlet, summarise, with_prior
-from simdx.abc.smc import Particles, Population, Schedule, Streams, pick, run
-from simdx.abc.space import Atoms, check_observations, chunk_size, make_atoms, similarity
+from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws
+from simdx.abc.smc import CaseRun, Particles, Row, Schedule, joined, pick, posterior_of, run, stream
+from simdx.abc.space import Atoms, check_observations, make_atoms, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Posterior, Trace
+from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace
 
 DEFENCE = 4  # every fourth D-SMC proposal is a prior draw
-STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")  # of a trace, (T, N, …)
 KERNEL_SCALE = 0.6  # of the weighted covariance; chosen by effective sample size on simulated toys
 
 
@@ -42,29 +44,22 @@ def multinomial_smc(
     keys: Sequence[int] | Int,
     *,
     seed: int,
-    particles: int = 100,
-    populations: int = 5,
     stay: float = 0.5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
-    budget: int | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
-    """M-SMC by particles on a bank. `stop_acceptance` 0.2 is the paper's early stop; None is off."""
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
-    check_stay(stay)
+    """M-SMC by particles on a bank, as a `Schedule` says."""
+    schedule = Schedule(**how)
     z = check_observations(observations, bank_vectors.shape[1])
     check_keys(keys, z.shape[0])
     rows = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, rows)
-    step = chunk_size(max(atoms.vectors.shape[0], 4 * particles))
-    parts = []
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        own = np.broadcast_to(rows, (z.shape[0], n_labels))[part]
-        model = BankLabels(atoms, z[part], own, Streams(seed, keys[part]), stay)
-        _, trace = run(model, schedule)
-        parts.append((at_the_end(trace), trace))
-    return join(parts)
+    rows = np.broadcast_to(rows, (len(z), n_labels))
+    models = (
+        BankLabels(atoms, one, row, stream(seed, int(key)), stay)
+        for one, row, key in zip(z, rows, keys, strict=True)
+    )
+    runs = [run(model, schedule) for model in models]
+    return joined([posterior_of(one) for one in runs], runs, schedule)
 
 
 def dirichlet_smc(
@@ -74,228 +69,180 @@ def dirichlet_smc(
     keys: Sequence[int] | Int,
     *,
     seed: int,
-    particles: int = 100,
-    populations: int = 5,
-    stop_acceptance: float | None = None,
-    tolerance: float | None = None,
-    budget: int | None = None,
+    **how: Any,
 ) -> tuple[Posterior, Trace]:
-    """D-SMC by particles: posterior mean, second-order output and the trace."""
-    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
+    """D-SMC by particles, as a `Schedule` says: posterior mean, second-order output and the trace."""
+    schedule = Schedule(**how)
     z = check_observations(observations, class_means.shape[1])
     check_keys(keys, z.shape[0])
     if class_means.shape[0] != prior.n_labels:
         raise BadInput(f"there are {class_means.shape[0]} class means and {prior.n_labels} priors")
-    cap = concentration_cap(prior.alpha, populations) if tolerance is None else None
-    if np.count_nonzero(prior.probabilities) == 1:
-        return _single_label(z.shape[0], prior, populations)
-    width = max(particles**2, particles * 8 * prior.n_labels)
-    step = max(1, min(256, chunk_size(width)))
-    parts = []
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        model = SimplexPoints(class_means, z[part], prior, Streams(seed, keys[part]))
-        population, trace = run(model, schedule)
-        parts.append((_simplex_posterior(model, population, trace, cap), trace))
-    return join(parts)
+    cap = concentration_cap(prior.alpha, schedule.populations) if schedule.tolerance is None else None
+    if np.count_nonzero(prior.probabilities) == 1:  # nothing to infer
+        sure = Row(0.0, 1.0, 0, 0.0, prior.probabilities)
+        runs = [CaseRun(np.zeros(0), np.zeros(0), [sure] * schedule.populations, "complete")] * len(z)
+    else:
+        cases = zip(z, keys, strict=True)
+        models = (SimplexPoints(class_means, one, prior, stream(seed, int(key))) for one, key in cases)
+        runs = [run(model, schedule) for model in models]
+    posteriors = [replace(posterior_of(one), second_order=_second_order(one, prior, cap)) for one in runs]
+    return joined(posteriors, runs, schedule)
+
+
+def _second_order(one: CaseRun, prior: Prior, cap: float | None) -> SecondOrder:
+    """Of one case's weighted particles, or the prior's own where nothing was accepted."""
+    if one.weight.size:
+        second = of_draws(from_log_ratio(one.particles)[None], one.weight[None], cap)
+    else:
+        second = of_dirichlet(prior.alpha, cap=cap)
+    last = one.rows[-1]
+    return replace(second, mean=last.mass[None], effective_draws=np.array([last.ess]))
 
 
 # --------------------------------------------------------------------------- models
 
 
-class BankLabels:
-    """M-SMC on a bank: particles are positions among the labels present."""
+def jump_density(population: Float, possible: Mask, stay: float) -> Float:
+    """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
+    others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
+    alone = possible.sum(axis=-1, keepdims=True) == 1
+    moved = stay * population + (1 - stay) * (1 - population) / others
+    return np.where(alone, population, moved) * possible
 
-    particle_shape: tuple[int, ...] = ()
-    particle_type = np.int64
 
-    def __init__(self, atoms: Atoms, z: Float, prior: Float, streams: Streams, stay: float) -> None:
-        self.atoms, self.streams, self.stay = atoms, streams, stay
-        self.n_cases = z.shape[0]
-        self.prior = prior[:, atoms.present] / prior[:, atoms.present].sum(axis=1, keepdims=True)
-        self.possible = self.prior > 0
-        self.moved = self.prior.copy()  # label distribution of proposals
-        self.distance = 1 - similarity(z, atoms.vectors)
-        self.counts = np.diff([*atoms.starts, atoms.label.size])
-        nearest = np.minimum.reduceat(self.distance, atoms.starts, axis=1)
-        self.floor = np.where(self.possible, nearest, np.inf).min(axis=1).astype(np.float64)
+class LabelParticles:
+    """M-SMC: particles are labels, and `simulate` says what a simulation of each is and how far away."""
 
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(cases, self.prior[cases], size)
+    floor: float
 
-    def adapt(self, cases: Int, before: Population) -> None:
-        share = self._shares(before.particles[cases], before.weight[cases])
-        self.moved[cases] = jump_density(share, self.possible[cases], self.stay)
+    def __init__(self, prior: Float, rng: Generator, stay: float) -> None:
+        if not 0 <= stay < 1:
+            raise BadInput(f"DiscreteJump's probability to stay is {stay:g}; give one of at least 0, below 1")
+        self.prior, self.rng, self.stay = prior, rng, stay
+        self.possible = prior > 0
+        self.moved = prior  # label distribution of proposals
 
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        return self._simulate(cases, self.moved[cases], size)
+    @abstractmethod
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        """`size` labels drawn from (K,) probabilities, and the distances to their simulations."""
 
-    def weight(self, cases: Int, particles: Particles) -> Float:
-        moved = self.moved[cases]
-        ratio = np.divide(self.prior[cases], moved, out=np.zeros_like(moved), where=moved > 0)
-        return np.take_along_axis(ratio, particles, axis=1)
+    def prior_block(self, size: int) -> tuple[Particles, Float]:
+        return self.simulate(self.prior, size)
 
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        return self.atoms.spread(self._shares(particles, weight))
+    def adapt(self, particles: Particles, weight: Float) -> None:
+        self.moved = jump_density(self.label_mass(particles, weight), self.possible, self.stay)
 
-    def prior_mass(self, cases: Int) -> Float:
-        return self.atoms.spread(self.prior[cases])
+    def move_block(self, size: int) -> tuple[Particles, Float]:
+        return self.simulate(self.moved, size)
 
-    def _simulate(self, cases: Int, label_probability: Float, size: int) -> tuple[Particles, Float]:
-        u = self.streams.uniform(cases, 2, size)
-        label = pick(label_probability, u[:, 0])
-        row = self.atoms.starts[label] + (u[:, 1] * self.counts[label]).astype(np.int64)
-        return label, self.distance[cases[:, None], row].astype(np.float64)
+    def weight(self, particles: Particles) -> Float:
+        return self.prior[particles] / self.moved[particles]
 
-    def _shares(self, particles: Particles, weight: Float) -> Float:
-        rows, k = particles.shape[0], self.prior.shape[1]
-        flat = (np.arange(rows)[:, None] * k + particles).ravel()
-        sums = np.bincount(flat, weights=weight.ravel(), minlength=rows * k)
-        return sums.astype(np.float64).reshape(rows, k)
+    def label_mass(self, particles: Particles, weight: Float) -> Float:
+        return np.bincount(particles, weights=weight, minlength=len(self.prior)).astype(np.float64)
+
+
+class BankLabels(LabelParticles):
+    """On a bank: each proposal draws one of its label's simulations."""
+
+    def __init__(self, atoms: Atoms, z: Float, prior: Float, rng: Generator, stay: float) -> None:
+        super().__init__(prior, rng, stay)
+        self.distance = 1 - similarity(z[None], atoms.vectors)[0]
+        self.counts = np.bincount(atoms.label, minlength=atoms.n_labels)
+        self.starts = np.searchsorted(atoms.label, np.arange(atoms.n_labels))
+        self.floor = float(self.distance[self.possible[atoms.label]].min())
+
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        first, second = self.rng.random((2, size))
+        label = pick(label_probability, first)
+        row = self.starts[label] + (second * self.counts[label]).astype(np.int64)
+        return label, self.distance[row].astype(np.float64)
 
 
 class SimplexPoints:
     """D-SMC: particles are log-ratio coordinates of the possible labels."""
 
-    particle_shape: tuple[int, ...]
-    particle_type = np.float64
+    floor = -np.inf
 
-    def __init__(self, class_means: Float, z: Float, prior: Prior, streams: Streams) -> None:
-        self.possible = prior.probabilities > 0
+    def __init__(self, class_means: Float, z: Float, prior: Prior, rng: Generator) -> None:
+        self.prior, self.rng = prior.probabilities, rng
+        self.possible = self.prior > 0
         means = np.asarray(class_means, dtype=np.float32)[self.possible]
         self.alpha = prior.alpha[self.possible]
-        self.prior = prior
-        self.streams = streams
-        self.n_cases = z.shape[0]
-        self.particle_shape = (self.alpha.size - 1,)
-        self.c = similarity(z, means).astype(np.float64)
+        self.c = similarity(z[None], means)[0].astype(np.float64)
         self.gram = means.astype(np.float64) @ means.T.astype(np.float64)
-        self.floor = np.full(self.n_cases, -np.inf)
-        square = (self.n_cases, self.alpha.size - 1, self.alpha.size - 1)
-        self.root, self.inverse = np.empty(square), np.empty(square)
 
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        log_theta = self._prior_draws(cases, size)
-        return log_ratio(log_theta), self._distance(cases, log_theta)
+    def prior_block(self, size: int) -> tuple[Particles, Float]:
+        log_theta = log_dirichlet(self.rng, self.alpha, size)
+        return log_ratio(log_theta), self._distance(log_theta)
 
-    def adapt(self, cases: Int, before: Population) -> None:
-        self.before = before
-        self.root[cases], self.inverse[cases] = _kernel(before.particles[cases], before.weight[cases])
+    def adapt(self, particles: Particles, weight: Float) -> None:
+        self.before, self.before_weight = particles, weight
+        self.root = _kernel(particles, weight)
+        self.inverse = np.linalg.inv(self.root)
 
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        ancestor = pick(self.before.weight[cases], self.streams.uniform(cases, size))
-        noise = self.streams.normal(cases, size, *self.particle_shape)
-        x = self.before.particles[cases[:, None], ancestor] + noise @ np.swapaxes(self.root[cases], 1, 2)
+    def move_block(self, size: int) -> tuple[Particles, Float]:
+        ancestor = pick(self.before_weight, self.rng.random(size))
+        noise = self.rng.standard_normal((size, len(self.alpha) - 1))
+        x = self.before[ancestor] + noise @ self.root.T
         # Interleaved, so that a population cut off anywhere holds the mixture in these proportions.
-        fresh = slice(DEFENCE - 1, None, DEFENCE)
-        x[:, fresh] = log_ratio(self._prior_draws(cases, x[:, fresh].shape[1]))
-        return x, self._distance(cases, from_log_ratio(x))
+        fresh = x[DEFENCE - 1 :: DEFENCE]
+        fresh[:] = log_ratio(log_dirichlet(self.rng, self.alpha, len(fresh)))
+        return x, self._distance(from_log_ratio(x))
 
-    def weight(self, cases: Int, particles: Particles) -> Float:
-        whiten = np.swapaxes(self.inverse[cases], 1, 2)
-        new, old = particles @ whiten, self.before.particles[cases] @ whiten
-        square = (
-            np.sum(new**2, axis=2)[:, :, None]
-            + np.sum(old**2, axis=2)[:, None, :]
-            - 2 * new @ np.swapaxes(old, 1, 2)
-        )
+    def weight(self, particles: Particles) -> Float:
+        new, old = particles @ self.inverse.T, self.before @ self.inverse.T
+        square = np.sum(new**2, axis=1)[:, None] + np.sum(old**2, axis=1) - 2 * new @ old.T
         with np.errstate(divide="ignore"):
-            exponent = np.log(self.before.weight[cases])[:, None, :] - 0.5 * np.maximum(square, 0)
-        constant = np.log(np.einsum("nkk->nk", self.inverse[cases])).sum(axis=1)
-        constant -= 0.5 * self.particle_shape[0] * np.log(2 * np.pi)
-        moved = logsumexp(exponent) + constant[:, None]
+            exponent = np.log(self.before_weight) - 0.5 * np.maximum(square, 0)
+        constant = np.log(np.diag(self.inverse)).sum() - 0.5 * len(self.inverse) * np.log(2 * np.pi)
+        moved = logsumexp(exponent) + constant
         prior = log_prior_in_log_ratio(from_log_ratio(particles), self.alpha)
         ratio = prior - np.logaddexp(moved + np.log(1 - 1 / DEFENCE), prior + np.log(1 / DEFENCE))
-        return np.exp(ratio - ratio.max(axis=1, keepdims=True))
+        return np.exp(ratio - ratio.max())
 
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        mean = np.einsum("ns,nsk->nk", weight, np.exp(from_log_ratio(particles)))
-        out = np.zeros((particles.shape[0], self.possible.size))
-        out[:, self.possible] = mean / mean.sum(axis=1, keepdims=True)
+    def label_mass(self, particles: Particles, weight: Float) -> Float:
+        mean = weight @ np.exp(from_log_ratio(particles))
+        out = np.zeros(len(self.prior))
+        out[self.possible] = mean / mean.sum()
         return out
 
-    def prior_mass(self, cases: Int) -> Float:
-        return np.tile(self.prior.probabilities, (cases.size, 1))
-
-    def _prior_draws(self, cases: Int, size: int) -> Float:
-        draws = [log_dirichlet(self.streams.generators[case], self.alpha, size) for case in cases]
-        return np.stack(draws) if draws else np.zeros((0, size, self.alpha.size))
-
-    def _distance(self, cases: Int, log_theta: Float) -> Float:
+    def _distance(self, log_theta: Float) -> Float:
         theta = np.exp(log_theta)
-        square = np.einsum("npk,npk->np", theta @ self.gram, theta)
-        return 1 - np.einsum("npk,nk->np", theta, self.c[cases]) / np.sqrt(np.maximum(square, 1e-30))
+        square = np.einsum("pk,pk->p", theta @ self.gram, theta)
+        return 1 - theta @ self.c / np.sqrt(np.maximum(square, 1e-30))
 
 
-def _kernel(x: Float, w: Float) -> tuple[Float, Float]:
-    """Cholesky root of the proposal covariance per case, and its inverse.
+def log_ratio(log_theta: Float) -> Float:
+    """Additive log-ratio coordinates against the last component: (…, K) -> (…, K-1)."""
+    return log_theta[..., :-1] - log_theta[..., -1:]
+
+
+def from_log_ratio(x: Float) -> Float:
+    """Back to log theta: (…, K-1) -> (…, K)."""
+    padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    return padded - logsumexp(padded, keepdims=True)
+
+
+def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
+    """Log density of Dir(alpha) *in log-ratio coordinates*, where the Jacobian adds one to each power."""
+    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
+    return np.sum(alpha * log_theta, axis=-1) + constant
+
+
+def _kernel(x: Float, w: Float) -> Float:
+    """Cholesky root of the proposal covariance.
 
     A share of the weighted covariance, drawn towards its diagonal as far as there are fewer effective
     particles than a covariance needs.
     """
-    mean = np.einsum("ns,nsk->nk", w, x)
-    centred = x - mean[:, None, :]
-    covariance = np.einsum("nsk,nsl->nkl", centred * w[:, :, None], centred, optimize=True)
-    size = covariance.shape[1]
-    spread = np.einsum("nkk->nk", covariance)
-    spread = np.maximum(spread, 1e-6 * spread.max(axis=1, keepdims=True) + 1e-12)
-    shrink = np.minimum(1.0, size * np.sum(w**2, axis=1))[:, None, None]
-    diagonal = spread[:, :, None] * np.eye(size)
+    centred = x - w @ x
+    covariance = (centred * w[:, None]).T @ centred
+    spread = np.diag(covariance)
+    diagonal = np.diag(np.maximum(spread, 1e-6 * spread.max() + 1e-12))
+    shrink = min(1.0, len(covariance) * float(np.sum(w**2)))
     covariance = KERNEL_SCALE * ((1 - shrink) * covariance + shrink * diagonal) + 1e-9 * diagonal
-    root = np.linalg.cholesky(covariance)
-    return root, np.linalg.inv(root)
-
-
-# --------------------------------------------------------------------------- answers
-
-
-def at_the_end(trace: Trace) -> Posterior:
-    """What each case's last own population says."""
-    last, each = trace.populations - 1, np.arange(len(trace.populations))
-    return Posterior(trace.mass[last, each], trace.ess[last, each], trace.tolerance[last, each])
-
-
-def _simplex_posterior(
-    model: SimplexPoints, population: Population, trace: Trace, cap: float | None
-) -> Posterior:
-    nothing = population.weight.sum(axis=1) == 0
-    # A case the prior answers gets a placeholder point here and the prior's own summary below.
-    weight = np.where(nothing[:, None], 1.0, population.weight)
-    some = summarise(moments_of(from_log_ratio(population.particles), weight), cap)
-    kept, end = some.combined(lambda column: column[~nothing]), at_the_end(trace)
-    second = with_prior(kept, nothing, model.prior, end.probabilities, end.effective_simulations)
-    return replace(end, second_order=second)
-
-
-def _single_label(n: int, prior: Prior, populations: int) -> tuple[Posterior, Trace]:
-    """One possible label: nothing to infer."""
-    second = of_dirichlet(np.tile(prior.alpha, (n, 1)), cap=1.0)
-    shape = (populations, n)
-    trace = Trace(
-        tolerance=np.zeros(shape),
-        acceptance=np.ones(shape),
-        simulations=np.zeros(shape, dtype=np.int64),
-        ess=np.zeros(shape),
-        entropy_bits=np.zeros(shape),
-        mass=np.tile(prior.probabilities, (populations, n, 1)),
-        populations=np.full(n, populations),
-        outcome=("complete",) * n,
-    )
-    return Posterior(second.mean, np.zeros(n), np.zeros(n), second), trace
-
-
-def join(parts: Iterable[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
-    """Chunks of cases back into one batch."""
-    (first, *rest), traces = zip(*parts, strict=True)
-    if not rest:
-        return first, traces[0]
-    steps = {name: np.concatenate([getattr(t, name) for t in traces], axis=1) for name in STEPS}
-    trace = Trace(
-        **steps,
-        populations=np.concatenate([t.populations for t in traces]),
-        outcome=tuple(o for t in traces for o in t.outcome),
-    )
-    return first.combined(lambda *columns: np.concatenate(columns), *rest), trace
+    return np.linalg.cholesky(covariance)
 
 
 def check_keys(keys: Sequence[int] | Int, n: int) -> None:
@@ -303,8 +250,3 @@ def check_keys(keys: Sequence[int] | Int, n: int) -> None:
         raise BadInput("there are no cases; give at least one")
     if len(keys) != n:
         raise BadInput(f"there are {len(keys)} case keys for {n} cases; give one per case")
-
-
-def check_stay(stay: float) -> None:
-    if not 0 <= stay < 1:
-        raise BadInput(f"DiscreteJump's probability to stay is {stay:g}; give one of at least 0, below 1")

@@ -9,54 +9,40 @@ probability it can express (`concentration_cap`), however clear the case. The re
 populations, a sparser prior (alpha0 below K), or an absolute tolerance, for which there is no such cap.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from simdx.abc.logs import digamma, gammaln
-from simdx.abc.prior import Prior
-from simdx.types import Float, Mask, SecondOrder, entropy_bits
+from simdx.abc.logs import digamma
+from simdx.types import Float, SecondOrder, entropy_bits
 
 LN2 = float(np.log(2))
 ALPHA0_MAX = 1e8  # a posterior without spread: more would only be rounding error
 ALPHA0_MIN = 1e-6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moments:
-    """The averages over weighted draws that every summary is made from; N cases, K labels."""
-
-    mean: Float  # E theta_k
-    square: Float  # E theta_k^2
-    entropy_bits: Float  # E H(theta), (N,)
-    effective: Float  # effective number of draws, (N,)
-
-
-def moments_of(log_theta: Float, weight: Float) -> Moments:
-    """Moments of each case's own draws: log_theta (N, S, K), weight (N, S)."""
+def of_draws(log_theta: Float, weight: Float, cap: float | None = None) -> SecondOrder:
+    """Of each case's own draws: log_theta (N, S, K), weight (N, S)."""
     w = weight / weight.sum(axis=1, keepdims=True)
     theta = np.exp(log_theta)
     entropy = -np.sum(theta * log_theta, axis=2) / LN2
-    return Moments(
-        np.einsum("ns,nsk->nk", w, theta),
-        np.einsum("ns,nsk->nk", w, theta**2),
-        np.einsum("ns,ns->n", w, entropy),
-        1 / np.sum(w**2, axis=1),
-    )
+    mean, square = (np.einsum("ns,nsk->nk", w, power) for power in (theta, theta**2))
+    return summarise(mean, square, np.einsum("ns,ns->n", w, entropy), 1 / np.sum(w**2, axis=1), cap)
 
 
-def summarise(moments: Moments, cap: float | None = None) -> SecondOrder:
-    """Bits and Dirichlet fit of weighted draws. Every label in `moments` must be possible."""
-    mean = moments.mean / moments.mean.sum(axis=1, keepdims=True)
+def summarise(mean: Float, square: Float, entropy: Float, effective: Float, cap: float | None) -> SecondOrder:
+    """Bits and Dirichlet fit from averages over weighted draws and their effective number.
+
+    The averages are of theta and theta^2 (N, K), and of the entropy in bits (N,); every label is possible.
+    """
+    mean = mean / mean.sum(axis=1, keepdims=True)
     total = entropy_bits(mean)
-    aleatoric = np.clip(moments.entropy_bits, 0, total)
+    aleatoric = np.clip(entropy, 0, total)
     return SecondOrder(
         mean=mean,
         total_bits=total,
         aleatoric_bits=aleatoric,
         epistemic_bits=total - aleatoric,
-        alpha0=fit_all_components(mean, moments.square).sum(axis=1),
-        effective_draws=moments.effective,
+        alpha0=fit_all_components(mean, square).sum(axis=1),
+        effective_draws=effective,
         cap=cap,
     )
 
@@ -79,21 +65,6 @@ def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | N
     )
 
 
-def with_prior(some: SecondOrder, nothing: Mask, prior: Prior, mean: Float, effective: Float) -> SecondOrder:
-    """What was read off the cases that accepted something, and the prior's own where `nothing` was."""
-    base = of_dirichlet(prior.alpha)
-
-    def column(name: str) -> Float:
-        out = np.repeat(getattr(base, name), nothing.size)
-        out[~nothing] = getattr(some, name)
-        return out
-
-    names = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
-    return SecondOrder(
-        mean=mean, effective_draws=effective, cap=some.cap, **{name: column(name) for name in names}
-    )
-
-
 def fit_all_components(mean: Float, square: Float) -> Float:
     """alpha (N, K) with the spread pooled over components, so that no label's position matters."""
     variance = np.sum(square - mean**2, axis=1)
@@ -103,6 +74,8 @@ def fit_all_components(mean: Float, square: Float) -> Float:
 
 def dirichlet_differential_entropy(alpha: Float) -> Float:
     """Differential entropy in bits of Dir(alpha) on its possible labels (N,); -inf for a single label."""
+    from scipy.special import gammaln
+
     alpha = np.atleast_2d(np.asarray(alpha, dtype=float))
     possible = alpha > 0
     a = np.where(possible, alpha, 1.0)

@@ -1,4 +1,4 @@
-"""The sequential Monte Carlo loop of the paper's Algorithm 1, over many cases at once.
+"""The sequential Monte Carlo loop of the paper's Algorithm 1, for one case.
 
 A `Model` knows how to propose particles and measure their discrepancy; this loop knows tolerances,
 acceptance, weights and when to stop. Population t accepts S proposals within the tolerance eps_t, where
@@ -16,11 +16,9 @@ A case's random stream is keyed by (seed, content hash of the case), not by its 
 from in blocks of a fixed size: neither the batch nor the number of workers changes what it draws.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator, Philox
@@ -28,46 +26,32 @@ from numpy.typing import NDArray
 
 from simdx.abc.space import TIE
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Trace, entropy_bits
+from simdx.types import Float, Int, Posterior, Trace, entropy_bits
 
 MASK = 2**64 - 1
-Particles = NDArray[Any]  # (N, S) labels or (N, S, K-1) log-ratio coordinates
-
-
-@dataclass(slots=True)
-class Population:
-    """Weighted particles of N cases. A case's unused slots have weight zero."""
-
-    particles: Particles  # (N, S, ...)
-    distance: Float  # (N, S)
-    weight: Float  # (N, S), rows sum to one, or to zero where there is no population
+Particles = NDArray[Any]  # (S,) labels or (S, K-1) log-ratio coordinates
 
 
 class Model(Protocol):
-    """What the loop needs to know of a problem; every method acts on the given cases at once."""
+    """What the loop needs to know of a case."""
 
-    n_cases: int
-    particle_shape: tuple[int, ...]  # trailing shape of one particle
-    particle_type: Any
-    floor: Float  # (N,) no simulation can be nearer than this; -inf where unknown
+    prior: Float  # (K,) over labels
+    floor: float  # no simulation can be nearer than this; -inf where unknown
 
-    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        """`size` prior proposals per case and their distances."""
+    def prior_block(self, size: int) -> tuple[Particles, Float]:
+        """`size` prior proposals and their distances."""
 
-    def adapt(self, cases: Int, before: Population) -> None:
-        """Fit these cases' proposals to the population before; `before` holds all cases."""
+    def adapt(self, particles: Particles, weight: Float) -> None:
+        """Fit the proposal to the population before."""
 
-    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
-        """`size` proposals per case from the adapted proposal, and their distances."""
+    def move_block(self, size: int) -> tuple[Particles, Float]:
+        """`size` proposals from the adapted proposal, and their distances."""
 
-    def weight(self, cases: Int, particles: Particles) -> Float:
+    def weight(self, particles: Particles) -> Float:
         """Unnormalised importance weights: prior over the adapted proposal's density."""
 
-    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
-        """(A, K) posterior over labels of weighted particles."""
-
-    def prior_mass(self, cases: Int) -> Float:
-        """(A, K) the prior over labels."""
+    def label_mass(self, particles: Particles, weight: Float) -> Float:
+        """(K,) posterior over labels of weighted particles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +60,7 @@ class Schedule:
 
     particles: int = 100
     populations: int = 5
-    stop_acceptance: float | None = None
+    stop_acceptance: float | None = None  # 0.2 is the paper's early stop; None is off
     tolerance: float | None = None
     budget: int | None = None  # proposals per case; 2000 per particle unless set
     block: int | None = None  # proposals drawn together; part of what fixes a case's stream
@@ -98,233 +82,155 @@ class Schedule:
     def limit(self) -> int:
         return self.budget if self.budget is not None else 2000 * self.particles
 
-    @property
-    def block_size(self) -> int:
-        return self.block if self.block is not None else 2 * self.particles
+
+class Row(NamedTuple):
+    """A population, as the trace tells it."""
+
+    tolerance: float
+    acceptance: float
+    simulations: int
+    ess: float
+    mass: Float  # (K,)
 
 
-def weighted_median(value: Float, weight: Float) -> Float:
-    """Per row the smallest value at which half of the weight is reached."""
-    order = np.argsort(value, axis=1, kind="stable")
-    cumulative = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
-    half = 0.5 * cumulative[:, -1:] * (1 - 1e-9)
-    at = np.argmax(cumulative >= half, axis=1)
-    return np.take_along_axis(value, np.take_along_axis(order, at[:, None], axis=1), axis=1)[:, 0]
+@dataclass(frozen=True, slots=True)
+class CaseRun:
+    """The last population of a case, empty where the prior answers, and all of them in rows."""
+
+    particles: Particles
+    weight: Float
+    rows: list[Row]
+    outcome: str
 
 
-def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
-    """All populations of all cases. The population returned has weight zero where the prior answers."""
-    n, size, steps = model.n_cases, schedule.particles, schedule.populations
-    everyone = np.arange(n)
-    ledger = _Ledger(n, steps, model.prior_mass(everyone))
-    population = Population(
-        np.zeros((n, size, *model.particle_shape), dtype=model.particle_type),
-        np.full((n, size), np.inf),
-        np.zeros((n, size)),
-    )
-    calibration = min(size, schedule.limit)
-    first, distance = model.prior_block(everyone, calibration)
-    ledger.spent += calibration
-    epsilon = weighted_median(distance, np.ones_like(distance))
-    ledger.pending += calibration
-    target = schedule.tolerance
+def run(model: Model, schedule: Schedule) -> CaseRun:
+    """All populations of a case."""
+    size, steps, target = schedule.particles, schedule.populations, schedule.tolerance
+    spent = min(size, schedule.limit)
+    pending = spent  # paid for, not yet booked on a population
+    head = model.prior_block(spent)
+    epsilon = weighted_median(head[1], np.ones(spent))
     if target is not None:
-        epsilon = np.maximum(epsilon, target) if steps > 1 else np.full(n, float(target))
-    active = everyone
+        epsilon = max(epsilon, target) if steps > 1 else target
+    particles: Particles = head[0][:0]
+    weight: Float = np.zeros(0)
+    rows: list[Row] = []
+    outcome = "complete"
     for t in range(steps):
         if t:
-            model.adapt(active, population)
-        head = None if t else (first, distance)
-        accepted, filled, used = _fill(model, schedule, active, epsilon, head, ledger)
-        whole = filled == size
-        done = active[whole]
-        if t:
-            raw = model.weight(done, accepted.particles[whole])
-        else:
-            raw = np.ones((done.size, size))
-        population.particles[done] = accepted.particles[whole]
-        population.distance[done] = accepted.distance[whole]
-        population.weight[done] = raw / raw.sum(axis=1, keepdims=True)
-        mass = model.label_mass(done, population.particles[done], population.weight[done])
-        ledger.record(t, done, epsilon[done], size / used[whole], population.weight[done], mass)
-        short = active[~whole]
-        if short.size:
-            at_target = np.full(short.size, target is not None) & (epsilon[short] <= (target or 0) + TIE)
-            _settle_short(
-                model, ledger, t, population, accepted, ~whole, active, filled, used, epsilon, at_target
-            )
-        if schedule.stop_acceptance is not None and done.size:
-            ledger.close(done[size / used[whole] < schedule.stop_acceptance], t, "acceptance")
-        active = everyone[ledger.open]
-        if t + 1 == steps or not active.size:
+            model.adapt(particles, weight)
+        found = _fill(model, schedule, epsilon, schedule.limit - spent, None if t else head)
+        spent, pending = spent + found.paid, pending + found.paid
+        count, at_target = len(found.distance), target is not None and epsilon <= target + TIE
+        if t and count < size and not at_target:
+            # what was paid for, though no population was completed
+            rows[-1] = rows[-1]._replace(simulations=rows[-1].simulations + pending)
+            outcome = "budget"
             break
-        tighter = weighted_median(population.distance[active], population.weight[active])
-        if target is None:
-            stalled = tighter >= epsilon[active] - TIE
-            ledger.close(active[stalled], t, "floor")
+        particles = found.particles
+        weight = model.weight(particles) if t and count else np.ones(count)
+        weight = weight / (weight.sum() or 1.0)
+        mass = model.label_mass(particles, weight) if count else model.prior
+        ess = 1 / float(np.sum(weight**2)) if count else 0.0
+        rate = count / max(found.used, 1)
+        rows.append(Row(epsilon, rate, pending, ess, mass))
+        pending = 0
+        if count < size:
+            outcome = "budget" if count else "nothing accepted"
+            break
+        if schedule.stop_acceptance is not None and rate < schedule.stop_acceptance:
+            outcome = "acceptance"
+            break
+        if at_target or t + 1 == steps:
+            break
+        tighter = weighted_median(found.distance, weight)
+        stalled = tighter >= epsilon - TIE
+        if target is not None:
+            epsilon = target if stalled or t + 2 == steps else max(tighter, target)
+        elif stalled:
+            outcome = "floor"
+            break
         else:
-            ledger.close(active[epsilon[active] <= target + TIE], t, "complete")
-            stalled = (tighter >= epsilon[active] - TIE) | (t + 2 == steps)
-            tighter = np.where(stalled, target, np.maximum(tighter, target))
-        epsilon[active] = tighter
-        active = everyone[ledger.open]
-    ledger.close(everyone[ledger.open], steps - 1, "complete")
-    return population, ledger.trace()
+            epsilon = tighter
+    return CaseRun(particles, weight, rows, outcome)
+
+
+def weighted_median(value: Float, weight: Float) -> float:
+    """The smallest value at which half of the weight is reached."""
+    order = np.argsort(value, kind="stable")
+    cumulative = np.cumsum(weight[order])
+    return float(value[order[np.argmax(cumulative >= 0.5 * cumulative[-1] * (1 - 1e-9))]])
+
+
+class _Accepted(NamedTuple):
+    particles: Particles
+    distance: Float
+    used: int  # proposals up to the last one needed, from which acceptance follows
+    paid: int  # what the run pays for: whole blocks, when live
 
 
 def _fill(
-    model: Model,
-    schedule: Schedule,
-    cases: Int,
-    epsilon: Float,
-    head: tuple[Particles, Float] | None,
-    ledger: _Ledger,
-) -> tuple[Population, Int, Int]:
-    """Propose in blocks until each case has S accepted particles or no budget: (accepted, filled, used).
+    model: Model, schedule: Schedule, epsilon: float, left: int, head: tuple[Particles, Float] | None
+) -> _Accepted:
+    """Propose in blocks until S particles are accepted or no budget is left.
 
     `head` is given for the first population, which proposes from the prior: the calibration draws, which
     are accepted like any other proposals where simulations cost money (they are paid for already).
-    `used` counts the proposals up to the last one needed, from which acceptance follows; what a run
-    pays for (whole blocks, when live) is booked in the ledger.
     """
-    size, block = schedule.particles, schedule.block_size
-    accepted = Population(
-        np.zeros((cases.size, size, *model.particle_shape), dtype=model.particle_type),
-        np.full((cases.size, size), np.inf),
-        np.zeros((cases.size, size)),
-    )
-    filled = np.zeros(cases.size, dtype=np.int64)
-    used = np.zeros(cases.size, dtype=np.int64)
-    hopeless = epsilon[cases] < model.floor[cases] - TIE
-    left = schedule.limit - ledger.spent[cases]
-    paid = np.zeros(cases.size, dtype=np.int64)
-    free = head if head is not None and schedule.live else None
-    todo = np.flatnonzero(~hopeless & ((left > 0) | (free is not None)))
-    while todo.size:
-        who = cases[todo]
-        if free is not None:
-            particles, distance = free[0][who], free[1][who]
-            allowed = np.ones(distance.shape, dtype=bool)
-        else:
-            propose = model.move_block if head is None else model.prior_block
-            particles, distance = propose(who, block)
-            allowed = np.arange(distance.shape[1])[None, :] < (left - paid)[todo][:, None]
-        if not distance.shape[1]:  # a live simulator with nothing left to give
+    size, block = schedule.particles, schedule.block or 2 * schedule.particles
+    propose = model.move_block if head is None else model.prior_block
+    free = head if schedule.live else None
+    kept: list[tuple[Particles, Float]] = []
+    count = used = paid = 0
+    hopeless = epsilon < model.floor - TIE
+    while not hopeless and count < size and (free is not None or left > paid):
+        particles, distance = free or propose(block)
+        allowed = len(distance) if free else min(len(distance), left - paid)
+        if not allowed:  # a live simulator with nothing left to give
             break
-        inside = (distance <= epsilon[who][:, None] + TIE) & allowed
-        rank = np.cumsum(inside, axis=1) + filled[todo][:, None]
-        row, column = np.nonzero(inside & (rank <= size))
-        slot = rank[row, column] - 1
-        accepted.particles[todo[row], slot] = particles[row, column]
-        accepted.distance[todo[row], slot] = distance[row, column]
-        full = rank[:, -1] >= size
-        needed = np.where(full, np.argmax(rank >= size, axis=1) + 1, allowed.sum(axis=1))
-        used[todo] += needed
-        if free is None:
-            paid[todo] += allowed.sum(axis=1) if schedule.live else needed
-        filled[todo] = np.minimum(rank[:, -1], size)
+        inside = np.flatnonzero(distance[:allowed] <= epsilon + TIE)[: size - count]
+        count += inside.size
+        needed = int(inside[-1]) + 1 if count == size else allowed
+        used += needed
+        if not free:
+            paid += allowed if schedule.live else needed
         free = None
-        todo = todo[~full & (left[todo] > paid[todo])]
-    ledger.spent[cases] += paid
-    ledger.pending[cases] += paid
-    return accepted, filled, used
+        kept.append((particles[inside], distance[inside]))
+    if not kept:
+        return _Accepted(np.zeros(0), np.zeros(0), used, paid)
+    every, distances = zip(*kept, strict=True)
+    return _Accepted(np.concatenate(every), np.concatenate(distances), used, paid)
 
 
-def _settle_short(
-    model: Model,
-    ledger: _Ledger,
-    t: int,
-    population: Population,
-    accepted: Population,
-    short: NDArray[np.bool_],
-    active: Int,
-    filled: Int,
-    used: Int,
-    epsilon: Float,
-    at_target: NDArray[np.bool_],
-) -> None:
-    """Cases whose budget ended inside population t: say so, and answer with the best there is."""
-    for index, wanted in zip(np.flatnonzero(short), at_target, strict=True):
-        case = active[index : index + 1]
-        has_population = population.weight[case].sum() > 0
-        if has_population and not wanted:
-            ledger.simulations[t - 1, case] += ledger.pending[case]  # paid for, though nothing completed
-            ledger.close(case, max(t - 1, 0), "budget")
-            continue
-        count = int(filled[index])
-        weight = np.zeros((1, population.weight.shape[1]))
-        if count:
-            if has_population:
-                part = accepted.particles[index : index + 1, :count]
-                weight[:, :count] = model.weight(case, part)
-            else:
-                weight[:, :count] = 1.0
-            weight /= weight.sum()
-        population.particles[case] = accepted.particles[index : index + 1]
-        population.distance[case] = accepted.distance[index : index + 1]
-        population.weight[case] = weight
-        mass = model.label_mass(case, population.particles[case], weight) if count else model.prior_mass(case)
-        rate = np.array([count / max(1, int(used[index]))])
-        ledger.record(t, case, epsilon[case], rate, weight, mass)
-        ledger.close(case, t, "budget" if count else "nothing accepted")
+# --------------------------------------------------------------------------- answers
 
 
-class _Ledger:
-    """Writes the trace while the loop runs."""
-
-    def __init__(self, n: int, steps: int, prior: Float) -> None:
-        shape = (steps, n)
-        self.tolerance = np.zeros(shape)
-        self.acceptance = np.zeros(shape)
-        self.simulations = np.zeros(shape, dtype=np.int64)
-        self.ess = np.zeros(shape)
-        self.mass = np.broadcast_to(prior, (steps, *prior.shape)).copy()
-        self.populations = np.full(n, steps)
-        self.outcome = ["complete"] * n
-        self.open = np.ones(n, dtype=bool)
-        self.spent = np.zeros(n, dtype=np.int64)
-        self.pending = np.zeros(n, dtype=np.int64)  # paid for, not yet booked on a population
-
-    def record(
-        self, t: int, cases: Int, tolerance: Float, acceptance: Float, weight: Float, mass: Float
-    ) -> None:
-        self.tolerance[t, cases] = tolerance
-        self.acceptance[t, cases] = acceptance
-        self.simulations[t, cases] = self.pending[cases]
-        self.pending[cases] = 0
-        squares = np.sum(weight**2, axis=1)
-        self.ess[t, cases] = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
-        self.mass[t, cases] = mass
-
-    def repeat(self, t: int, cases: Int) -> None:
-        """Row t of these cases repeats the row before, down to the end."""
-        for rows in (self.tolerance, self.acceptance, self.simulations, self.ess, self.mass):
-            rows[t:, cases] = rows[t - 1, cases]
-
-    def close(self, cases: Int, t: int, outcome: str) -> None:
-        """The case ends with row t as its last own row."""
-        cases = cases[self.open[cases]]
-        self.open[cases] = False
-        self.populations[cases] = t + 1
-        for case in cases:
-            self.outcome[case] = outcome
-        if t + 1 < self.tolerance.shape[0]:
-            self.repeat(t + 1, cases)
-
-    def trace(self) -> Trace:
-        return Trace(
-            tolerance=self.tolerance,
-            acceptance=self.acceptance,
-            simulations=self.simulations,
-            ess=self.ess,
-            entropy_bits=entropy_bits(self.mass),
-            mass=self.mass,
-            populations=self.populations,
-            outcome=tuple(self.outcome),
-        )
+def posterior_of(run: CaseRun) -> Posterior:
+    """What the last population says, of one case."""
+    last = run.rows[-1]
+    return Posterior(last.mass[None], np.array([last.ess]), np.array([last.tolerance]))
 
 
-# --------------------------------------------------------------------------- streams
+def joined(
+    posteriors: Sequence[Posterior], runs: Sequence[CaseRun], how: Schedule
+) -> tuple[Posterior, Trace]:
+    """Cases as one batch. A case that stopped early repeats its last row."""
+    first, *rest = posteriors
+    padded = [[*one.rows, *[one.rows[-1]] * (how.populations - len(one.rows))] for one in runs]
+    columns = {}
+    for name in Row._fields:
+        by_case = np.array([[getattr(row, name) for row in rows] for rows in padded])
+        columns[name] = np.swapaxes(by_case, 0, 1)
+    trace = Trace(
+        **columns,
+        entropy_bits=entropy_bits(columns["mass"]),
+        populations=np.array([len(one.rows) for one in runs]),
+        outcome=tuple(one.outcome for one in runs),
+    )
+    return first.combined(lambda *parts: np.concatenate(parts), *rest), trace
+
+
+# --------------------------------------------------------------------------- draws
 
 
 def stream(seed: int, key: int) -> Generator:
@@ -332,39 +238,8 @@ def stream(seed: int, key: int) -> Generator:
     return Generator(Philox(key=np.array([seed & MASK, key & MASK], dtype=np.uint64)))
 
 
-class Streams:
-    """The generators of a batch of cases, drawn from side by side."""
-
-    def __init__(self, seed: int, keys: Iterable[int]) -> None:
-        self.generators = [stream(seed, int(key)) for key in keys]
-
-    def __len__(self) -> int:
-        return len(self.generators)
-
-    def uniform(self, cases: Int, *shape: int) -> Float:
-        """(len(cases), *shape) uniforms in [0, 1), each row from its own case's stream."""
-        out = np.empty((len(cases), *shape))
-        for row, case in zip(out, cases, strict=True):
-            self.generators[case].random(out=row)
-        return out
-
-    def normal(self, cases: Int, *shape: int) -> Float:
-        out = np.empty((len(cases), *shape))
-        for row, case in zip(out, cases, strict=True):
-            self.generators[case].standard_normal(out=row)
-        return out
-
-
 def pick(weight: Float, uniform: Float) -> Int:
-    """Inverse-CDF draws per row: weight (A, m) rows summing to one, uniform (A, B) -> (A, B) indices.
-
-    An index of weight zero is never drawn.
-    """
-    rows, m = weight.shape
-    cumulative = np.cumsum(weight, axis=1)
-    cumulative /= cumulative[:, -1:]
-    offset = 2.0 * np.arange(rows)[:, None]  # rows of one sorted array, two apart so that none touch
-    index = np.searchsorted((cumulative + offset).ravel(), (uniform + offset).ravel(), side="right")
-    index = index.reshape(uniform.shape) - m * np.arange(rows)[:, None]
-    last = m - 1 - np.argmax(weight[:, ::-1] > 0, axis=1)
-    return np.minimum(index, last[:, None])
+    """Inverse-CDF draws by weights (m,); an index of weight zero is never drawn."""
+    cumulative = np.cumsum(weight)
+    index = np.searchsorted(cumulative / cumulative[-1], uniform, side="right")
+    return np.minimum(index, np.flatnonzero(weight)[-1])

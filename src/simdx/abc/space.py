@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simdx.abc.prior import Prior, prior_rows
 from simdx.errors import BadInput
 from simdx.types import EmbeddedBank, Float, Int, Mask
 
@@ -181,18 +180,6 @@ def make_atoms(bank_vectors: Float, label_index: Int, n_labels: int, prior: Floa
     label = label_index[rows]
     present, starts = np.unique(label, return_index=True)
     return Atoms(vectors, label, 1 / total[label], rows, n, n_labels, present, starts)
-
-
-def label_mass(
-    prior: Prior | Float, n_labels: int, n_cases: int, bias: Float | None = None
-) -> tuple[Float, Float]:
-    """(prior rows, label masses rows): masses are the prior times exp(bias), summing to one."""
-    rows = prior_rows(prior, n_labels, n_cases)
-    if bias is None:
-        return rows, rows
-    shift = np.asarray(bias, dtype=float)
-    mass = rows * np.exp(shift - shift.max())
-    return rows, mass / mass.sum(axis=1, keepdims=True)
 
 
 def similarity(observations: Float, vectors: Float) -> Float:

@@ -56,12 +56,6 @@ class Typicality:
         )
         return (1 + farther) / (1 + self.reference.size)
 
-    def tolerance(self, quantile: float) -> float:
-        """The leave-one-out distance that this share of simulations stays within: an absolute tolerance."""
-        if not 0 <= quantile <= 1:
-            raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
-        return float(np.quantile(self.reference, quantile))
-
 
 def _distinct(vectors: Float) -> Float:
     return np.unique(np.ascontiguousarray(vectors, dtype=np.float32), axis=0).astype(np.float64)

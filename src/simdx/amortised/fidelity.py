@@ -19,6 +19,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.network import Network
 from simdx.errors import BadInput
+from simdx.metrics.scores import ood_auroc
 from simdx.types import Float, Int, Mask, SecondOrder
 
 DRAWS = 2_000
@@ -97,8 +98,6 @@ def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
 
 def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
     """Fidelity on cases of no label, and whether either method's bits tell them from the others (AUROC)."""
-    from simdx.metrics.scores import ood_auroc
-
     figures = summary(outside)
     for name in ("accuracy", "disagreement"):
         figures.pop(name)

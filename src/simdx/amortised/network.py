@@ -14,7 +14,6 @@ numpy alone is enough to load and run it. On disk it is one sealed file in a fol
 every moment the folder holds the old network, or the new one, or none.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -213,17 +212,14 @@ def save(network: Network, folder: Path) -> None:
         tensors["axes"] = network.axes
     if not all(np.isfinite(t).all() for t in tensors.values()):
         raise RunFailed("the trained network holds NaN or infinite weights; nothing was saved")
-    made_folder = not folder.exists()
+    is_new = not folder.exists()
     try:
         make_folder(folder)
         save_arrays(folder / NETWORK_FILE, tensors, about=network.card.model_dump_json())
-    except BaseException as error:
-        with suppress(OSError):
-            if made_folder and folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
-        if isinstance(error, CannotWrite):
-            raise RunFailed(f"the network could not be saved: {error}") from None
-        raise
+    except CannotWrite as error:
+        if is_new and folder.is_dir():
+            folder.rmdir()
+        raise RunFailed(f"the network could not be saved: {error}") from None
 
 
 def load(folder: str | Path) -> Network:

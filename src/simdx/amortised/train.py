@@ -15,14 +15,21 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from simdx import __version__
 from simdx.abc.dirichlet import prepare
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import training_set
-from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior, on_sphere
-from simdx.amortised.training_set import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
+from simdx.amortised.network import HIDDEN, Card, Layers, Network, TrainingPrior, on_sphere
+from simdx.amortised.training_set import (
+    OBJECTIVES,
+    Objective,
+    TrainingSet,
+    accepted_moments,
+    make_training_set,
+)
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.methods.panel_data import PanelData
 from simdx.types import Float
@@ -107,8 +114,9 @@ def train(
         threads=chosen.threads, on_block=lambda done: report(TrainingProgress("targets", done, count)),
     )  # fmt: skip
     made = time.perf_counter() - started
-    fold = _Fold(space.class_means, data, chosen.prior_conditioned)
-    best, history = _fit(torch, fold, data, chosen, report)
+    inputs = _inputs(data, chosen.prior_conditioned)
+    centre, transform = _whitening(inputs, space.n_labels)
+    best, history = _fit(torch, (inputs - centre) @ transform, data, chosen, report)
     told = fixed or Prior.uniform(space.n_labels)
     card = Card(
         panel=panel_data.panel.name,
@@ -135,15 +143,15 @@ def train(
         version=__version__,
     )
     axes = space.class_means.astype(np.float32) if chosen.prior_conditioned else None
-    return Network(fold.layers(best), card, axes)
+    return Network(_folded(best, space.class_means, centre, transform), card, axes)
 
 
 # --------------------------------------------------------------------------- optimisation
 
 
 def _fit(
-    torch: Any, fold: _Fold, data: TrainingSet, settings: Any, report: OnProgress
-) -> tuple[list[tuple[Float, Float]], list[TrainingProgress]]:
+    torch: Any, inputs: Float, data: TrainingSet, settings: Any, report: OnProgress
+) -> tuple[Layers, list[TrainingProgress]]:
     """The layers with the lowest held-out loss, and the loss of every epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
@@ -151,11 +159,13 @@ def _fit(
     generator = torch.Generator().manual_seed(settings.seed)
     epochs, size, rate = settings.epochs, settings.batch, settings.learning_rate
     helped = settings.objective == "kl" and settings.prior_conditioned
-    columns = fold.inputs(data), data.statistic(settings.objective), data.mean, fold.unit(data)
+    # What an output of one means: the prior's parameter, or one.
+    unit = data.told_alpha if settings.prior_conditioned else np.ones_like(data.mean)
+    columns = inputs, data.statistic(settings.objective), data.mean, unit
     rows_of = [torch.as_tensor(column, dtype=torch.float32) for column in columns]
     held = max(1, len(data.mean) // 10)  # the last blocks, so that no held-out row shares its draws
     seen, unseen = ([t[part].to(device) for t in rows_of] for part in (slice(-held), slice(-held, None)))
-    sizes = (columns[0].shape[1], HIDDEN, HIDDEN, data.mean.shape[1])
+    sizes = (inputs.shape[1], HIDDEN, HIDDEN, data.mean.shape[1])
     parameters = []
     for fan_in, fan_out in pairwise(sizes):
         weight = torch.randn(fan_in, fan_out, generator=generator) * math.sqrt(2 / fan_in)
@@ -200,7 +210,7 @@ def _fit(
         report(history[-1])
         if held_loss < best_loss:
             flat = [p.detach().cpu().double().numpy().copy() for p in parameters]
-            best, best_loss, since = list(zip(flat[::2], flat[1::2], strict=True)), held_loss, 0
+            best, best_loss, since = tuple(zip(flat[::2], flat[1::2], strict=True)), held_loss, 0
         else:
             since += 1
             if since >= settings.patience:
@@ -209,51 +219,28 @@ def _fit(
     return best, history
 
 
-class _Fold:
-    """Whitened coordinates in training, the embedding itself afterwards: the same function of both.
+def _inputs(data: TrainingSet, conditioned: bool) -> Float:
+    """(N, K) coordinates, of unit length where outputs multiply the prior's parameters; these beside them."""
+    if not conditioned:
+        return data.coordinates
+    on_unit_sphere = on_sphere(data.coordinates, np.eye(data.coordinates.shape[1]))
+    return np.concatenate([on_unit_sphere, data.told], axis=1)
 
-    For a conditioned network, whose outputs multiply the prior's parameters, coordinates have unit length.
-    """
 
-    def __init__(self, class_means: Float, data: TrainingSet, conditioned: bool) -> None:
-        self.class_means = class_means
-        self.conditioned = conditioned
-        coordinates = self._coordinates(data)
-        self.centre = coordinates.mean(axis=0)
-        values, vectors = np.linalg.eigh(np.cov(coordinates, rowvar=False))
-        self.whiten = vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))
-        self.prior_centre = data.told.mean(axis=0)
-        self.prior_scale = np.maximum(data.told.std(axis=0), 1e-3)
+def _whitening(inputs: Float, k: int) -> tuple[Float, Float]:
+    """Centre and transform under which K coordinates are white, and what follows them has unit spread."""
+    values, vectors = np.linalg.eigh(np.cov(inputs[:, :k], rowvar=False))
+    whiten = vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))
+    spreads = np.maximum(inputs[:, k:].std(axis=0), 1e-3)
+    return inputs.mean(axis=0), block_diag(whiten, np.diag(1 / spreads))
 
-    def _coordinates(self, data: TrainingSet) -> Float:
-        if not self.conditioned:
-            return data.coordinates
-        return on_sphere(data.coordinates, np.eye(len(self.class_means)))
 
-    def inputs(self, data: TrainingSet) -> Float:
-        x = (self._coordinates(data) - self.centre) @ self.whiten
-        if not self.conditioned:
-            return x
-        return np.concatenate([x, (data.told - self.prior_centre) / self.prior_scale], axis=1)
-
-    def unit(self, data: TrainingSet) -> Float:
-        """(N, K) what an output of one means: the prior's parameter, or one."""
-        return data.told_alpha if self.conditioned else np.ones_like(data.mean)
-
-    def layers(self, trained: list[tuple[Float, Float]]) -> tuple[tuple[Float, Float], ...]:
-        (weight, bias), *rest = trained
-        k = len(self.centre)
-        from_coordinates = self.whiten @ weight[:k]
-        bias = bias - self.centre @ from_coordinates
-        first = self.class_means.T @ from_coordinates
-        if self.conditioned:
-            from_prior = weight[k:] / self.prior_scale[:, None]
-            bias = bias - self.prior_centre @ from_prior
-            first = np.concatenate([first, from_prior])
-        return tuple(
-            (np.ascontiguousarray(w, dtype=np.float32), b.astype(np.float32))
-            for w, b in [(first, bias), *rest]
-        )
+def _folded(trained: Layers, class_means: Float, centre: Float, transform: Float) -> Layers:
+    """Layers on the embedding itself: the same function as that trained on whitened coordinates."""
+    (weight, bias), *rest = trained
+    weight, k = transform @ weight, len(class_means)
+    first = np.concatenate([class_means.T @ weight[:k], weight[k:]]), bias - centre @ weight
+    return tuple((np.ascontiguousarray(w, dtype=np.float32), b.astype(np.float32)) for w, b in [first, *rest])
 
 
 # --------------------------------------------------------------------------- checks and identity
@@ -284,7 +271,7 @@ def _refuse_one_class(space: Space, base: Float, prior: Prior | None, settings: 
     """Observations that D-SMC all calls the same teach a network to say that, whatever it is shown."""
     judge, how = prior or Prior.uniform(space.n_labels), {"seed": settings.seed, "draws": 100}
     shared = prepare(space.class_means, judge, populations=settings.populations, **how)
-    tops = targets_for(shared, base, judge, 100).mean.argmax(axis=1)
+    tops = accepted_moments(shared, base, 100)[:, : int(shared.possible.sum())].argmax(axis=1)
     if len(np.unique(tops)) < 2:
         raise BadInput(
             "all training observations belong to one class under D-SMC: give observations of several labels"

@@ -36,9 +36,9 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import digamma
 
-from simdx.abc.dirichlet import SharedDraws, prepare
+from simdx.abc.dirichlet import SharedDraws, nearest_weight, prepare
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, fit_all_components
+from simdx.abc.second_order import fit_all_components, of_dirichlet
 from simdx.abc.space import Space
 from simdx.amortised.network import ALPHA_FLOOR, prior_input
 from simdx.errors import BadInput
@@ -99,8 +99,6 @@ OBSERVATIONS_PER_DRAWS = 400
 # A conditioned network must see many priors, so each gets fewer draws and fewer observations.
 PRIOR_DRAWS = 250
 OBSERVATIONS_PER_PRIOR = 40
-# Fits are made for this many blocks at once: alone, a block of a few rows costs more calls than arithmetic.
-BLOCKS_PER_TASK = 20
 LOG_FLOOR = float(digamma(ALPHA_FLOOR))
 # A posterior all in one corner has no spread to learn; without a limit such cases alone would set the loss.
 ALPHA0_LIMIT = 1e3
@@ -133,9 +131,8 @@ class TrainingSet:
 def accepted_moments(shared: SharedDraws, coordinates: Float, keep: int) -> Float:
     """(N, 3K'+1) averages of theta, theta^2, log theta and entropy over the nearest `keep` draws."""
     cosine = coordinates[:, shared.possible].astype(np.float32) @ shared.unit.T
-    edge = np.partition(cosine, cosine.shape[1] - keep, axis=1)[:, cosine.shape[1] - keep, None]
-    weight = (cosine >= edge).astype(np.float32)
-    return (weight @ shared.features).astype(np.float64) / weight.sum(axis=1, keepdims=True)
+    weight, total, _, _ = nearest_weight(cosine, keep)
+    return (weight @ shared.features).astype(np.float64) / total[:, None]
 
 
 def matched_dirichlet(mean: Float, epistemic: Float, start: Float) -> Float:
@@ -143,29 +140,13 @@ def matched_dirichlet(mean: Float, epistemic: Float, start: Float) -> Float:
     low, high = np.log(start) - 3.0, np.log(start) + 3.0
     for _ in range(30):
         middle = (low + high) / 2
-        too_wide = epistemic_bits(mean * np.exp(middle)[:, None]) > epistemic
+        too_wide = of_dirichlet(mean * np.exp(middle)[:, None]).epistemic_bits > epistemic
         low, high = np.where(too_wide, middle, low), np.where(too_wide, high, middle)
     return mean * np.minimum(np.exp((low + high) / 2), ALPHA0_LIMIT)[:, None]
 
 
-def epistemic_bits(alpha: Float) -> Float:
-    """(N,) of Dir(alpha), every alpha positive: of all that `of_dirichlet` says, this alone."""
-    alpha0 = alpha.sum(axis=1)
-    mean = alpha / alpha0[:, None]
-    total = entropy_bits(mean)
-    aleatoric = -np.sum(mean * (digamma(alpha + 1) - digamma(alpha0 + 1)[:, None]), axis=1) / LN2
-    return total - np.clip(aleatoric, 0, total)
-
-
-def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int) -> TrainingSet:
-    """D-SMC's answers for observations that share one prior and one set of draws."""
-    moments = accepted_moments(shared, coordinates, keep)
-    told = np.tile(prior_input(prior), (len(coordinates), 1))
-    return targets_from(moments, coordinates, told, shared.possible)
-
-
 def targets_from(moments: Float, coordinates: Float, told: Float, possible: Mask) -> TrainingSet:
-    """The same from the moments of the accepted draws, which may be of several priors."""
+    """D-SMC's answers from the moments of the accepted draws, which may be of several priors."""
     n, k = coordinates.shape
     width = int(possible.sum())
     theta, square, log, entropy = np.split(moments, [width, 2 * width, 3 * width], axis=1)
@@ -232,18 +213,12 @@ def make_training_set(
         told = np.tile(prior_input(own), (block, 1))
         return accepted_moments(shared, coordinates, keep), coordinates, told, shared.possible
 
-    def make(numbers: range) -> TrainingSet:
-        # A sampled prior leaves no label out, so that the blocks of a task have the same possible ones.
-        moments, coordinates, told, possible = zip(*map(answered, numbers), strict=True)
-        one, two, three = (np.concatenate(part) for part in (moments, coordinates, told))
-        return targets_from(one, two, three, possible[0])
-
-    blocks = range(-(-count // block))
-    tasks = [blocks[i : i + BLOCKS_PER_TASK] for i in range(0, len(blocks), BLOCKS_PER_TASK)]
-    parts: list[TrainingSet] = []
+    parts = []
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        for part, numbers in zip(pool.map(make, tasks), tasks, strict=True):
+        for part in pool.map(answered, range(-(-count // block))):
             parts.append(part)
-            on_block(min(count, numbers.stop * block))
-    fields = ("coordinates", "told", "mean", "alpha", "mean_log")
-    return TrainingSet(*(np.concatenate([getattr(p, f) for p in parts])[:count] for f in fields))
+            on_block(min(count, len(parts) * block))
+    moments, coordinates, told, possible = zip(*parts, strict=True)
+    rows = [np.concatenate(column)[:count] for column in (moments, coordinates, told)]
+    # A sampled prior leaves no label out, so that all blocks have the same possible ones.
+    return targets_from(rows[0], rows[1], rows[2], possible[0])

@@ -14,11 +14,10 @@ request that failed in transport is not kept, so it is asked again.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,19 +30,15 @@ from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.disk import make_folder, seal_holds, sealed
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
-from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
+from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
-from simdx.simulators.base import ask as ask_one
 from simdx.types import Float, content_hash
 
 CONTEXT = 6144  # tokens: the longest case reports with their instructions
 SLOTS = 2
 GIVE_UP_AFTER = 20  # failed requests in a row: the server is gone, not the question hard
-CHARACTERS_PER_TOKEN = 4
-_FILLER = "The harbour town was quiet that morning, and the boats lay still along the old wall. "
-_WRITTEN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +93,11 @@ class Interview:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlan:
-    """What asking would take: calls still to make, and their tokens (estimated from the characters)."""
-
-    calls: int
-    stored: int
-    prompt_tokens: int
-    completion_tokens: int
-
-
 Extras = Callable[[tuple[str, ...], Settings, Interview], dict[str, Any]]
 
 
 class Asking(Fitted):
-    """A fitted asking baseline. It can also say what asking would cost, and what was replied."""
+    """A fitted asking baseline."""
 
     speed = "slow"
 
@@ -133,12 +118,12 @@ class Asking(Fitted):
         self.remote = self.remote or is_remote(simulator)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        interview = self.ask(observations, self.progress)
+        interview = self.ask(observations)
         posterior = posterior_of(interview.scores, prior, carried_by=interview.readable)
         more = {} if self._extras is None else self._extras(self.panel.names, self.settings, interview)
         return Inferred(posterior, None, {"simulator": self.simulator.id, **interview.report(), **more})
 
-    def ask(self, observations: Observations, progress: Progress | None = None) -> Interview:
+    def ask(self, observations: Observations) -> Interview:
         """Ask every question whose reply is not stored yet."""
         asked = [self.questions(t, k) for t, k in zip(observations.texts, observations.keys, strict=True)]
         keys = [[self._key(question) for question in questions] for questions in asked]
@@ -147,7 +132,7 @@ class Asking(Fitted):
         missing = [[j for j, reply in enumerate(row) if reply is None] for row in replies]
         todo = [[asked[i][j].request for j in row] for i, row in enumerate(missing)]
         done, total, in_a_row, answered = stored, stored + sum(map(len, todo)), 0, 0
-        tell = progress or (lambda done, total: None)
+        tell = self.progress or (lambda done, total: None)
         tell(done, total)
         for case, turn, completion in in_turns(self.simulator, todo):
             j = missing[case][turn]
@@ -167,41 +152,9 @@ class Asking(Fitted):
         whole = tuple(tuple(reply or Reply(None, "not asked") for reply in row) for row in replies)
         return Interview(whole, len(self.panel.names), stored)
 
-    def plan(self, observations: Observations) -> CallPlan:
-        """The cost of `ask`."""
-        stored = lambda question: self.store.get(self._key(question)) is not None  # noqa: E731
-        return plan_questions(self.questions, observations.texts, observations.keys, stored)
-
     def _key(self, question: Question) -> str:
-        return reply_key(question, self.simulator.id, self.panel.names)
-
-
-def plan_questions(
-    questions: Ask,
-    texts: Sequence[str],
-    keys: Sequence[int],
-    stored: Callable[[Question], bool] = lambda _: False,
-) -> CallPlan:
-    """Calls and tokens, counting the shared beginning of a case's questions once."""
-    calls = known = prompt = completion = 0
-    for text, key in zip(texts, keys, strict=True):
-        before = ""
-        for question in questions(text, key):
-            if stored(question):
-                known += 1
-                continue
-            calls += 1
-            request = question.request
-            shared = len(os.path.commonprefix([before, request.prompt]))  # noqa: RUF071  # of characters
-            prompt += (len(request.prompt) - shared) // CHARACTERS_PER_TOKEN
-            completion += request.max_tokens
-            before = request.prompt
-    return CallPlan(calls, known, prompt, completion)
-
-
-def reply_key(question: Question, simulator_id: str, names: tuple[str, ...]) -> str:
-    # Scores are stored in the panel's order, so the order belongs to the key.
-    return content_hash("reply", VERSION, question.request.key(simulator_id), *names)
+        # Scores are stored in the panel's order, so the order belongs to the key.
+        return content_hash("reply", VERSION, question.request.key(self.simulator.id), *self.panel.names)
 
 
 def read_reply(question: Question, completion: Completion) -> Reply:
@@ -264,34 +217,6 @@ def in_turns(
         if following[case] < len(cases[case]):
             ready.appendleft(case)  # before any new case, while its beginning is still in the cache
         yield case, question, completion
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Tokens per second of one request; requests side by side are counted by `at_once`."""
-
-    reading: float
-    writing: float
-    at_once: int = 1
-
-    def seconds(self, plan: CallPlan) -> float:
-        # A local model shares its cores between slots: reading side by side gains nothing there.
-        return plan.prompt_tokens / self.reading + plan.completion_tokens / (self.writing * self.at_once)
-
-
-def measure(simulator: Simulator) -> Speed | None:
-    """How fast it reads and writes here and now, by two short requests about nothing in particular.
-
-    None where the simulator does not answer at all.
-    """
-    # Another beginning each time, so that a prompt cache cannot answer for the model.
-    count = Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
-    short, long = (ask_one(simulator, r) for r in (count, replace(count, prompt=_FILLER * 12, max_tokens=1)))
-    if not (short.ok and long.ok) or long.prompt_tokens <= 0 or short.completion_tokens <= 0:
-        return None
-    reading = long.prompt_tokens / max(long.seconds, 1e-6)
-    writing = short.completion_tokens / max(short.seconds - short.prompt_tokens / reading, 1e-6)
-    return Speed(reading, writing, simulator.concurrency if simulator.remote else 1)
 
 
 # --------------------------------------------------------------------------- replies, kept

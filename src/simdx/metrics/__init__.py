@@ -1,21 +1,13 @@
 """Metrics: arrays in, numbers out, each defined once.
 
-`scores` (accuracy, macro-F1, Brier, NLL, class discrimination, out-of-class detection), `calibration`
-(calibration errors, reliability, temperature), `selective` (error detection, risk–coverage), `differential`
-(against a reference distribution), `conformal` sets, `gaps` (subgroups), `means` (and medians) of one number
-a case and `resampling` (bootstrap; `evaluate_probabilities` gives all headline figures at once). An
+`resampling` has the headline metrics (`evaluate_probabilities` gives all at once) and the bootstrap, both of
+counts of cases; `scores` what they are made of and out-of-class detection, `calibration` calibration errors,
+reliability and temperature, `selective` the risk–coverage curve. `differential` is against a reference
+distribution; `conformal` sets, `gaps` between subgroups, `means` (and medians) of one number a case. An
 undefined metric is a `Value` without a number and with a reason.
 """
 
-from simdx.metrics.calibration import (
-    adaptive_ece,
-    apply_temperature,
-    classwise_ece,
-    ece,
-    fit_temperature,
-    reliability,
-    smooth_ece,
-)
+from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, reliability
 from simdx.metrics.differential import compare_differentials
 from simdx.metrics.gaps import by_group
 from simdx.metrics.means import mean_values, spread
@@ -26,28 +18,5 @@ from simdx.metrics.resampling import (
     headline_values,
     paired_bootstrap,
 )
-from simdx.metrics.scores import (
-    Value,
-    accuracy,
-    auroc,
-    brier,
-    class_auroc,
-    confusion,
-    gold_rank,
-    macro_f1,
-    mean_entropy_bits,
-    nll,
-    ood_auroc,
-    out_of_class,
-)
-from simdx.metrics.selective import (
-    aurc,
-    best_aurc,
-    e_aurc,
-    entropy_strata,
-    error_auroc,
-    errors,
-    risk_at,
-    risk_coverage,
-    uncertainty,
-)
+from simdx.metrics.scores import auroc, confusion, gold_rank, ood_auroc
+from simdx.metrics.selective import entropy_strata, errors, risk_coverage, uncertainty

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from simdx.errors import BadInput
-from simdx.metrics.scores import checked, checked_rows, nll_terms, of_cases, predictions
+from simdx.metrics.scores import NO_CASES, Value, checked, checked_rows, nll_terms, predictions
 from simdx.types import Float, Int
 
 N_BINS = 10
@@ -60,34 +60,42 @@ def bin_of(confidence: Float, edges: Float = EDGES) -> Int:
 
 
 def reliability(probabilities: ArrayLike, label_index: ArrayLike) -> Reliability:
-    return _binned(*_top(*checked(probabilities, label_index)))
+    confidence, correct = _top(*checked(probabilities, label_index))
+    index = bin_of(confidence)
+    n = np.bincount(index, minlength=N_BINS)
+    sure, right = (np.bincount(index, weights=x, minlength=N_BINS) for x in (confidence, correct))
+    return Reliability(EDGES, n, sure / np.maximum(n, 1), right / np.maximum(n, 1))
 
 
-@of_cases
-def ece(p: Float, y: Int) -> float:
-    """Expected calibration error of the top label, equal-width bins."""
-    return _gap(reliability(p, y))
+def weighted_ece(w: Float, confidence: Float, outcome: Float, edges: Float = EDGES) -> Float:
+    """(B,) calibration errors where the cases count as often as `w` (B, N) says."""
+    gaps = np.zeros((len(confidence), N_BINS))
+    gaps[np.arange(len(confidence)), bin_of(confidence, edges)] = outcome - confidence
+    return np.abs(w @ gaps).sum(axis=1) / w.sum(axis=1)
 
 
-def top_label_ece(confidence: Float, correct: Float) -> float:
+def top_label_ece(confidence: Float, correct: Float, edges: Float = EDGES) -> float:
     """`ece` of bare confidences without a posterior, as an isotonic regression gives."""
-    return _gap(_binned(confidence, correct))
+    return float(weighted_ece(np.ones((1, len(confidence))), confidence, correct, edges)[0])
 
 
-@of_cases
+def ece(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
+    """Expected calibration error of the top label, equal-width bins."""
+    p, y = checked(probabilities, label_index)
+    return Value(top_label_ece(*_top(p, y))) if y.size else Value(None, NO_CASES)
+
+
 def classwise_ece(p: Float, y: Int) -> float:
     """Mean over labels of the ECE of that label's probability against its occurrence."""
-    return float(np.mean([_gap(_binned(p[:, k], (y == k).astype(float))) for k in range(p.shape[1])]))
+    return float(np.mean([top_label_ece(p[:, k], (y == k).astype(float)) for k in range(p.shape[1])]))
 
 
-@of_cases
 def adaptive_ece(p: Float, y: Int) -> float:
     """ECE of the top label with bins cut at quantiles of confidence; equal confidences share a bin."""
     confidence, correct = _top(p, y)
-    return _gap(_binned(confidence, correct, np.quantile(confidence, EDGES)))
+    return top_label_ece(confidence, correct, np.quantile(confidence, EDGES))
 
 
-@of_cases
 def smooth_ece(p: Float, y: Int) -> float:
     """Smooth ECE of the top label: the fixed point s of s = ∫ |smoothed residual at width s|."""
     confidence, correct = _top(p, y)
@@ -136,25 +144,13 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
     return p.max(axis=1, initial=0.0), (predictions(p) == y).astype(float) if len(y) else np.zeros(0)
 
 
-def _binned(confidence: Float, outcome: Float, edges: Float = EDGES) -> Reliability:
-    index = bin_of(confidence, edges)
-    n = np.bincount(index, minlength=N_BINS)
-    sure, right = (np.bincount(index, weights=x, minlength=N_BINS) for x in (confidence, outcome))
-    return Reliability(edges, n, sure / np.maximum(n, 1), right / np.maximum(n, 1))
-
-
-def _gap(table: Reliability) -> float:
-    return float((table.n * np.abs(table.confidence - table.accuracy)).sum() / max(table.n.sum(), 1))
-
-
 # --------------------------------------------------------------------------- without its bias
 
 
 @dataclass(frozen=True, slots=True)
 class DebiasedEce:
-    """`plug_in` is the usual figure; `value` the median-unbiased one; `low` to `high` its 95 % interval."""
+    """The median-unbiased figure with its 95 % interval."""
 
-    plug_in: float
     value: float
     low: float
     high: float
@@ -174,7 +170,7 @@ def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return DebiasedEce(observed, value, min(first, value), max(last, value))
+    return DebiasedEce(value, min(first, value), max(last, value))
 
 
 def _crossing(values: Float, observed: float) -> float:

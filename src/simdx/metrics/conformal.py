@@ -169,28 +169,41 @@ def measured_sets(
     """
     if calibration is None and len(truth) < 2:
         return None
-    if calibration is not None:
-        sets = _sets(posterior, *calibration, prior, level)
+    n, every, of_every = len(truth), posterior, truth
+    if calibration is None:
+        splits = _folds(truth)
     else:
-        sets = {}
-        for held in _folds(truth):
-            own = _sets(posterior[held], posterior[~held], truth[~held], prior, level)
-            for name, inside in own.items():
-                sets.setdefault(name, np.zeros(posterior.shape, bool))[held] = inside
+        every, of_every = np.concatenate([posterior, calibration[0]]), np.append(truth, calibration[1])
+        splits = [(np.arange(n), np.arange(n, len(every)))]
+    split: dict[str, Any] = {"level": level, "kind": "split"}
+    wanted = {
+        "split": split,
+        "weighted": {**split, "prior": prior},
+        "class_conditional": {"level": level, "kind": "class-conditional"},
+    }
+    sets = {name: np.ones(posterior.shape, bool) for name in wanted}
+    by_field = {field: (np.asarray(values), sets["split"].copy()) for field, values in (groups or {}).items()}
+    for asked, known in splits:
+        labelled = every[known], of_every[known]
+        for name, how in wanted.items():
+            sets[name][asked] = calibrate(*labelled, **how).sets(posterior[asked])
+        for values, mondrian in by_field.values():
+            own = mondrian_sets(posterior[asked], values[asked], *labelled, values[known], **split)
+            mondrian[asked] = own
     weights = shift_weights(truth, prior)[truth]
 
     def measured(kind: str, at_prior: bool = False) -> dict[str, Any]:
         inside = sets[kind]
-        terms = {"coverage": inside[np.arange(len(truth)), truth], "mean_size": inside.sum(axis=1)}
+        terms = {"coverage": inside[np.arange(n), truth], "mean_size": inside.sum(axis=1)}
         found = mean_values(terms, weights=weights if at_prior else None, resamples=resamples, rng=rng)
         return {**found.values, "ci": found.ci}
 
-    share = np.bincount(truth, minlength=len(labels)) / len(truth)
+    share = np.bincount(truth, minlength=len(labels)) / n
     changed = not np.allclose(share, prior, atol=1e-9)
     return {
         "level": level,
         "calibrated_on": "other folds" if calibration is None else "calibration cases",
-        "n_calibration": len(truth) * (FOLDS - 1) // FOLDS if calibration is None else len(calibration[1]),
+        "n_calibration": n * (FOLDS - 1) // FOLDS if calibration is None else len(calibration[1]),
         **{
             kind: {
                 **measured(kind),
@@ -206,58 +219,32 @@ def measured_sets(
         if changed
         else None,
         "groups": {
-            field: _by_group(posterior, truth, sets["split"], np.asarray(values), level, calibration)
-            for field, values in (groups or {}).items()
+            field: _by_group(truth, values[:n], {"split": sets["split"], "mondrian": mondrian})
+            for field, (values, mondrian) in by_field.items()
         },
     }
 
 
-def _by_group(
-    posterior: Float,
-    truth: Int,
-    split: Mask,
-    values: Any,
-    level: float,
-    calibration: tuple[Float, Int] | None,
-) -> dict[str, Any]:
+def _by_group(truth: Int, values: Any, kinds: Mapping[str, Mask]) -> dict[str, Any]:
     """Coverage and mean size in each group, by one threshold for all cases and by one for each group."""
-    n, rows = len(truth), np.arange(len(truth))
-    how: dict[str, Any] = {"level": level, "kind": "split"}
-    own = values[:n]
-    if calibration is not None:
-        mondrian = mondrian_sets(posterior, own, *calibration, values[n:], **how)
-    else:
-        mondrian = np.ones_like(split)
-        for held in _folds(truth):
-            known = (posterior[~held], truth[~held], own[~held])
-            mondrian[held] = mondrian_sets(posterior[held], own[held], *known, **how)
     found: dict[str, Any] = {}
-    for value in np.unique(own):
-        here = own == value
-        found[str(value)] = {"n": int(here.sum())} | {
+    for value in np.unique(values):
+        here = np.flatnonzero(values == value)
+        found[str(value)] = {"n": len(here)} | {
             name: {
-                "coverage": float(sets[rows, truth][here].mean()),
-                "mean_size": float(sets.sum(axis=1)[here].mean()),
+                "coverage": float(sets[here, truth[here]].mean()),
+                "mean_size": float(sets[here].sum(axis=1).mean()),
             }
-            for name, sets in (("split", split), ("mondrian", mondrian))
+            for name, sets in kinds.items()
         }
     return found
 
 
-def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: float) -> dict[str, Mask]:
-    """Mask by thresholds from the posteriors `known` of labelled cases; `weighted`: split, at the prior."""
-    thresholds = {
-        "split": calibrate(known, labelled, level=level, kind="split"),
-        "weighted": calibrate(known, labelled, level=level, kind="split", prior=prior),
-        "class_conditional": calibrate(known, labelled, level=level, kind="class-conditional"),
-    }
-    return {name: found.sets(posterior) for name, found in thresholds.items()}
-
-
-def _folds(truth: Int) -> list[Mask]:
-    fold = np.empty(len(truth), dtype=np.int64)
-    fold[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % FOLDS  # each label over all folds
-    return [fold == f for f in np.unique(fold)]
+def _folds(truth: Int) -> list[tuple[Int, Int]]:
+    """Rows that are asked about, and the others; each label is dealt over all folds."""
+    order = np.argsort(truth, kind="stable")
+    dealt = [np.sort(order[f::FOLDS]) for f in range(min(FOLDS, len(truth)))]
+    return [(own, np.setdiff1d(order, own)) for own in dealt]
 
 
 def _least(sets: Mask, truth: Int, labels: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from simdx.errors import BadInput
 from simdx.metrics.means import mean_values
 from simdx.metrics.resampling import RankCorrelation, intervals_of
 from simdx.metrics.scores import NLL_FLOOR, checked_rows
@@ -18,37 +17,33 @@ from simdx.types import Float
 TOP = 3
 
 
-def total_variation(posterior: ArrayLike, reference: ArrayLike) -> Float:
+def total_variation(p: Float, r: Float) -> Float:
     """Half the sum of absolute differences, a value from 0 to 1 for each case."""
-    p, r = _pair(posterior, reference)
     return np.abs(p - r).sum(axis=1) / 2
 
 
-def cross_entropy(posterior: ArrayLike, reference: ArrayLike, floor: float = NLL_FLOOR) -> Float:
-    """Expected negative log-likelihood of a label drawn from the reference, in nats, floored as `nll` is."""
-    p, r = _pair(posterior, reference)
-    return -(r * np.log(np.maximum(p, floor))).sum(axis=1)
+def cross_entropy(p: Float, r: Float) -> Float:
+    """Expected negative log-likelihood of a label drawn from the reference, in nats, floored as it is."""
+    return -(r * np.log(np.maximum(p, NLL_FLOOR))).sum(axis=1)
 
 
-def top_recall(posterior: ArrayLike, reference: ArrayLike, top: int = TOP) -> Float:
+def top_recall(p: Float, r: Float, top: int = TOP) -> Float:
     """Share of the reference's most probable labels, at most `top`, that are in the posterior's top.
 
     A label to which the reference gives nothing is none of its most probable; ties go by the panel's order.
     """
-    p, r = _pair(posterior, reference)
     # rank of each label, from 0
     answered, wanted = (np.argsort(np.argsort(-x, axis=1, kind="stable"), axis=1) < top for x in (p, r))
     wanted &= r > 0
     return (answered & wanted).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1)
 
 
-def rank_correlation(posterior: ArrayLike, reference: ArrayLike) -> Float:
+def rank_correlation(p: Float, r: Float) -> Float:
     """Spearman's correlation over the labels, for each case; NaN where either gives all labels the same.
 
     Labels to which the reference gives nothing are tied, so that even the right order stays below 1 where
     there are several of them.
     """
-    p, r = _pair(posterior, reference)
     a, b = (rankdata(x, axis=1) - (x.shape[1] + 1) / 2 for x in (p, r))
     spread = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     return np.where(spread > 0, (a * b).sum(axis=1) / np.where(spread > 0, spread, 1.0), np.nan)
@@ -72,11 +67,18 @@ def compare_differentials(
     given, other = np.asarray(reference, dtype=np.float64), np.asarray(outside, dtype=np.float64)
     mass = given.sum(axis=1)
     known = mass > 0
-    scaled = given[known] / mass[known, None]
-    p = np.asarray(among_labels, dtype=np.float64)[known]
-    found = mean_values(_terms(p, scaled), resamples=resamples, rng=rng)
-    if given.shape[1] <= TOP:
-        found = found.because("top3_recall", "the panel has three labels or fewer")
+    scaled = checked_rows(given[known] / mass[known, None])
+    p = checked_rows(np.asarray(among_labels)[known])
+    few = given.shape[1] <= TOP  # then all labels are among the top three
+    terms = {
+        "total_variation": total_variation(p, scaled),
+        "cross_entropy": cross_entropy(p, scaled),
+        "top3_recall": np.full(len(p), np.nan) if few else top_recall(p, scaled),
+        "rank_correlation": rank_correlation(p, scaled),
+    }
+    found = mean_values(terms, resamples=resamples, rng=rng)
+    if few:
+        found.undefined["top3_recall"] = "the panel has three labels or fewer"
     least = mean_values({"reference_entropy": cross_entropy(scaled, scaled)}).values
     return {
         "n": int(known.sum()),
@@ -87,23 +89,13 @@ def compare_differentials(
     }
 
 
-def _terms(p: Float, r: Float) -> dict[str, Float]:
-    return {
-        "total_variation": total_variation(p, r),
-        "cross_entropy": cross_entropy(p, r),
-        # of three labels or fewer all are among the top three
-        "top3_recall": top_recall(p, r) if p.shape[1] > TOP else np.full(len(p), np.nan),
-        "rank_correlation": rank_correlation(p, r),
-    }
-
-
 def _outside(
     reference: Float, none_of_these: ArrayLike | None, resamples: int, rng: np.random.Generator
 ) -> dict[str, object]:
     """The reference's mass outside the panel beside none of these, over all cases with a reference."""
     if none_of_these is None:
         alone = mean_values({"reference_mass": reference}, resamples=resamples, rng=rng)
-        alone = alone.because("rank_correlation", "the answers have no probability of none of these")
+        alone.undefined["rank_correlation"] = "the answers have no probability of none of these"
         return {"n": len(reference), "none_of_these": None, "rank_correlation": None, **alone.as_dict()}
     said = np.asarray(none_of_these, dtype=np.float64)
     columns = {"reference_mass": reference, "none_of_these": said}
@@ -111,12 +103,5 @@ def _outside(
     ranks, span = RankCorrelation(reference, said), {"rank_correlation": (-1.0, 1.0)}
     intervals = intervals_of(ranks, len(said), span, resamples=resamples, rng=rng)
     value = float(ranks(np.ones((1, len(said))))[0, 0])
-    figures = means.and_one("rank_correlation", value, intervals["rank_correlation"])
-    return {"n": len(said), **figures.as_dict()}
-
-
-def _pair(posterior: ArrayLike, reference: ArrayLike) -> tuple[Float, Float]:
-    p, r = checked_rows(posterior), checked_rows(reference)
-    if p.shape != r.shape:
-        raise BadInput(f"posteriors of shape {p.shape} do not go with references of shape {r.shape}")
-    return p, r
+    means.add("rank_correlation", value, intervals["rank_correlation"])
+    return {"n": len(said), **means.as_dict()}

@@ -3,20 +3,19 @@
 `by_group` gives the metrics of each value of an attribute. `subgroup_gaps` compares each group of a field, or
 of fields crossed, with all other cases: accuracy, calibration error and error detection, the gap with a
 bootstrap interval and a p-value. Many groups mean many chances of a false finding, so p-values are corrected
-over all of them (Holm by default, Benjamini–Hochberg on request). A calibration error computed on a handful
-of cases is mostly noise and always too high, so a group under `SMALL` cases keeps its figures and is marked:
-nothing should be concluded from it.
+over all of them by Holm's method. A calibration error computed on a handful of cases is mostly noise and
+always too high, so a group under `SMALL` cases keeps its figures and is marked: nothing should be concluded
+from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
 from simdx.metrics.resampling import (
-    Interval,
     WeightedMetrics,
     bootstrap_intervals,
     headline_values,
@@ -24,32 +23,13 @@ from simdx.metrics.resampling import (
     p_value_of,
     resampled,
 )
-from simdx.metrics.scores import Value, checked
+from simdx.metrics.scores import checked
 from simdx.types import Float, Int, Mask
 
 METRICS = ("accuracy", "ece", "error_auroc")
-CORRECTIONS = ("holm", "bh")
 SMALL = 30
 NOT_STATED = "not stated"
 GROUP_METRICS = ("accuracy", "brier", "ece", "error_auroc", "e_aurc")
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    n: int
-    values: dict[str, Value]
-    intervals: dict[str, Interval]
-    too_small: bool
-
-    def as_dict(self) -> dict[str, object]:
-        reasons = {name: v.reason for name, v in self.values.items() if v.reason}
-        return {
-            "n": self.n,
-            **{name: value.value for name, value in self.values.items()},
-            "ci": {name: interval.as_list() for name, interval in self.intervals.items()},
-            "too_small": self.too_small,
-            **({"undefined": reasons} if reasons else {}),
-        }
 
 
 def by_group(
@@ -59,41 +39,27 @@ def by_group(
     *,
     resamples: int = 1000,
     rng: np.random.Generator,
-) -> dict[str, Group]:
-    """Metrics per group value, in sorted order."""
+) -> dict[str, dict[str, object]]:
+    """Metrics per group value, in sorted order, under the command line's key names."""
     p, y = checked(probabilities, label_index)
     if len(groups) != len(y):
         raise BadInput(f"there are {len(y)} cases but {len(groups)} group values")
     names = np.asarray([NOT_STATED if g is None or g == "" else str(g) for g in groups], dtype=object)
-    found: dict[str, Group] = {}
+    found: dict[str, dict[str, object]] = {}
     for name in sorted(set(names.tolist())):
         inside = names == name
         q, t, n = p[inside], y[inside], int(inside.sum())
         values = {name: v for name, v in headline_values(q, t).items() if name in GROUP_METRICS}
         intervals = bootstrap_intervals(q, t, metrics=GROUP_METRICS, resamples=resamples, rng=rng)
-        found[name] = Group(n, values, intervals, n < SMALL)
+        reasons = {metric: value.reason for metric, value in values.items() if value.reason}
+        found[name] = {
+            "n": n,
+            **{metric: value.value for metric, value in values.items()},
+            "ci": {metric: interval.as_list() for metric, interval in intervals.items()},
+            "too_small": n < SMALL,
+            **({"undefined": reasons} if reasons else {}),
+        }
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """One metric of one group against everyone else. None where it is undefined on either side."""
-
-    field: str
-    value: str
-    n: int
-    metric: str
-    inside: float | None
-    outside: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    p_corrected: float | None
-    too_small: bool
-
-    @property
-    def gap(self) -> float | None:
-        return None if self.inside is None or self.outside is None else self.inside - self.outside
 
 
 def combined(fields: Mapping[str, Sequence[object]], by: Sequence[str]) -> dict[str, list[str]]:
@@ -115,59 +81,54 @@ def subgroup_gaps(
     groups: Mapping[str, Sequence[str]],
     *,
     resamples: int = 2000,
-    correction: str = "holm",
     rng: np.random.Generator,
-) -> list[Gap]:
-    """Every group of every field against the rest, p-values corrected over all gaps that could be tested."""
+) -> list[dict[str, Any]]:
+    """Every group of every field against the rest, p-values corrected over all gaps that could be tested.
+
+    A figure is None where it is undefined on either side.
+    """
     p, y = checked(probabilities, label_index)
-    if correction not in CORRECTIONS:
-        raise BadInput(f"unknown correction '{correction}': choose holm or bh")
-    found: list[Gap] = []
+    found: list[dict[str, Any]] = []
     for field, names in groups.items():
         if len(names) != len(y):
             raise BadInput(f"field '{field}' has {len(names)} values for {len(y)} cases")
         column = np.asarray(names, dtype=object)
         for value in sorted(set(names)):
-            found += _gaps(p, y, column == value, field, value, resamples, rng)
-    tested = [i for i, gap in enumerate(found) if gap.p_value is not None]
-    corrected = adjust([float(found[i].p_value or 0.0) for i in tested], correction)
-    for i, q in zip(tested, corrected, strict=True):
-        found[i] = replace(found[i], p_corrected=q)
+            inside = column == value
+            about = {"field": field, "value": value, "n": int(inside.sum())}
+            found += [about | gap for gap in _gaps(p, y, inside, resamples, rng)]
+    tested = [gap for gap in found if gap["p_value"] is not None]
+    for gap, corrected in zip(tested, holm([gap["p_value"] for gap in tested]), strict=True):
+        gap["p_corrected"] = corrected
     return found
 
 
-def adjust(p_values: Sequence[float], correction: str = "holm") -> list[float]:
-    """Holm (family-wise error) or Benjamini–Hochberg (false discovery rate), in the given order."""
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values corrected for as many tests (family-wise error), in the given order."""
     p = np.asarray(p_values, dtype=float)
-    n = len(p)
-    if not n:
-        return []
     order = np.argsort(p, kind="stable")
-    if correction == "holm":
-        ranked = np.maximum.accumulate(p[order] * (n - np.arange(n)))
-    else:
-        ranked = np.minimum.accumulate((p[order] * n / np.arange(1, n + 1))[::-1])[::-1]
-    out = np.empty(n)
-    out[order] = np.clip(ranked, p[order], 1.0)  # times n over n may round below the value itself
+    out = np.empty(len(p))
+    out[order] = np.minimum(np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))), 1.0)
     return [float(v) for v in out]
 
 
-def _gaps(
-    p: Float, y: Int, inside: Mask, field: str, value: str, resamples: int, rng: np.random.Generator
-) -> list[Gap]:
+def _gaps(p: Float, y: Int, inside: Mask, resamples: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     n = int(inside.sum())
-    small = n < SMALL
-    if n == len(y):
-        return [Gap(field, value, n, m, None, None, None, None, None, None, small) for m in METRICS]
-    mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
-    point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
-    # Groups are resampled on their own: their sizes are facts of the data, not chance.
-    draws = resampled(mine, n, resamples, rng) - resampled(theirs, len(y) - n, resamples, rng)
-    out = []
-    for i, metric in enumerate(METRICS):
-        a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
-        difference = point[0][i] - point[1][i]
-        interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
-        p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
-        out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
-    return out
+    empty = dict.fromkeys(("inside", "outside", "low", "high", "p_value", "p_corrected"))
+    rows: list[dict[str, Any]] = [{"metric": metric, **empty, "too_small": n < SMALL} for metric in METRICS]
+    if n < len(y):
+        mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
+        point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
+        # Groups are resampled on their own: their sizes are facts of the data, not chance.
+        draws = resampled(mine, n, resamples, rng) - resampled(theirs, len(y) - n, resamples, rng)
+        for i, row in enumerate(rows):
+            row["inside"], row["outside"] = (None if np.isnan(v[i]) else float(v[i]) for v in point)
+            difference = point[0][i] - point[1][i]
+            interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
+            row["low"], row["high"] = interval.low, interval.high
+            if interval.low is not None:
+                row["p_value"] = p_value_of(difference, draws[:, i])
+    for row in rows:
+        known = row["inside"] is not None and row["outside"] is not None
+        row["gap"] = row["inside"] - row["outside"] if known else None
+    return rows

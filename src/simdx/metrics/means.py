@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,15 +25,12 @@ class Figures:
     def as_dict(self) -> dict[str, object]:
         return {**self.values, "ci": self.ci, "undefined": self.undefined}
 
-    def and_one(self, name: str, value: float, interval: Interval) -> Figures:
-        """A copy with one more figure; NaN means undefined."""
-        undefined = {**self.undefined, name: interval.reason} if interval.reason else self.undefined
-        known = {**self.values, name: None if np.isnan(value) else value}
-        return Figures(known, {**self.ci, name: interval.as_list()}, undefined)
-
-    def because(self, name: str, reason: str) -> Figures:
-        """A copy with another reason why a figure is undefined."""
-        return replace(self, undefined={**self.undefined, name: reason})
+    def add(self, name: str, value: float, interval: Interval) -> None:
+        """One more figure; NaN means undefined."""
+        self.values[name] = None if np.isnan(value) else value
+        self.ci[name] = interval.as_list()
+        if interval.reason:
+            self.undefined[name] = interval.reason
 
 
 def mean_values(
@@ -68,10 +65,8 @@ def mean_values(
         spans = {name: (low[i], high[i]) for i, name in enumerate(terms)}  # of terms, hence of their means
         found = intervals_of(statistic, len(table), spans, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
-        unsure = {
-            f"ci.{name}": i.reason for name, i in found.items() if values[name] is not None and i.reason
-        }
-        undefined |= unsure
+        unsure = {name: i.reason for name, i in found.items() if i.reason and values[name] is not None}
+        undefined |= {f"ci.{name}": reason for name, reason in unsure.items()}
     return Figures(values, ci, undefined)
 
 

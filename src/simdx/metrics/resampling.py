@@ -1,9 +1,9 @@
-"""The bootstrap: how sure are we of a metric, and of a difference between two methods?
+"""The headline metrics, and the bootstrap: how sure are we of one, and of a difference between two methods?
 
 A bootstrap resample of N cases is a row of counts that sum to N. Written in counts, sums become matrix
-products and rankings are sorted once, so B resamples cost a handful of (B, N) passes. A resample in which a
-metric is undefined (no errors, say) is NaN inside this file. Two methods are always compared on the same
-resample.
+products and rankings are sorted once, so B resamples cost a handful of (B, N) passes; the metric itself has
+counts of one. A resample in which a metric is undefined (no errors, say) is NaN inside this file. Two methods
+are always compared on the same resample.
 
 The excess risk is biased upwards under resampling, so an interval is the percentile interval shifted by the
 bootstrap's own estimate of that bias and clipped to the metric's range; for plain means the bias is zero and
@@ -11,21 +11,38 @@ this is the ordinary percentile interval. The p-value of a difference is two-sid
 distribution centred on zero. The calibration error is biased even without resampling, since chance looks like
 miscalibration: its interval and its differences are those of the debiased error (`debiased_ece`).
 
-The formulas are written independently of `scores`, `calibration` and `selective`; the tests hold the two
-against each other on literal resamples.
+Areas under the risk–coverage curve are in closed form: with e errors among the m cases of a tied block that
+follows n0 cases with e0 errors, the expected risk after j of them is (e0 + j e/m) / (n0 + j), whose sum over
+the block is e + (e0 − n0 e/m) (H(n0+m) − H(n0)) with harmonic numbers H. The excess is over the best ranking
+with as many errors.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma, ndtr
 
 from simdx.errors import BadInput
-from simdx.metrics import calibration, scores, selective
-from simdx.metrics.calibration import N_BINS, bin_of, debiased_ece, ece_difference
-from simdx.metrics.scores import NO_CASES, Value, brier_terms, checked, nll_terms, predictions
+from simdx.metrics.calibration import (
+    adaptive_ece,
+    classwise_ece,
+    debiased_ece,
+    ece_difference,
+    smooth_ece,
+    weighted_ece,
+)
+from simdx.metrics.scores import (
+    NO_CASES,
+    Ranking,
+    Value,
+    brier_terms,
+    checked,
+    nll_terms,
+    predictions,
+    undefined,
+)
 from simdx.metrics.selective import kept_at, uncertainty
 from simdx.types import Float, Int, entropy_bits
 
@@ -75,12 +92,11 @@ class Interval:
 class Difference:
     """Metric of the second method minus that of the first, on the same cases."""
 
-    metric: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
     resamples: int
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
     reason: str | None = None
 
 
@@ -136,7 +152,7 @@ def paired_bootstrap(
     b, _ = checked(second, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Difference(name, None, None, None, None, resamples, NO_CASES) for name in metrics}
+        return {name: Difference(resamples, reason=NO_CASES) for name in metrics}
     one, two = WeightedMetrics(a, y, metrics, labels), WeightedMetrics(b, y, metrics, labels)
     unit = np.ones((1, len(y)))
     point = (two(unit) - one(unit))[0]
@@ -145,17 +161,15 @@ def paired_bootstrap(
     for i, name in enumerate(metrics):
         span = _RANGE.get(name, (0.0, 1.0))[1]
         interval = interval_of(point[i], draws[:, i], (-span, span))
-        if interval.low is None:
-            difference = None if np.isnan(point[i]) else float(point[i])
-            found[name] = Difference(name, difference, None, None, None, resamples, interval.reason)
-            continue
-        p_value = p_value_of(point[i], draws[:, i])
-        found[name] = Difference(name, float(point[i]), interval.low, interval.high, p_value, resamples)
+        difference = None if np.isnan(point[i]) else float(point[i])
+        p_value = None if interval.low is None else p_value_of(point[i], draws[:, i])
+        ends = interval.low, interval.high
+        found[name] = Difference(resamples, difference, *ends, p_value, interval.reason)
     if "ece" in found and not np.array_equal(a, b):
         gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
         towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
-        p_value = float(2 * ndtr(-1.96 * abs(gap) / max(towards_zero, 1e-12)))
-        found["ece"] = Difference("ece", gap, low, high, p_value, resamples)
+        p_value = math.erfc(1.96 / math.sqrt(2) * abs(gap) / max(towards_zero, 1e-12))
+        found["ece"] = Difference(resamples, gap, low, high, p_value)
     return found
 
 
@@ -186,7 +200,10 @@ def _check(resamples: int) -> None:
 
 
 class WeightedMetrics:
-    """The metrics of one set of predictions as functions of counts (B, N); `labels` as for `macro_f1`."""
+    """The metrics of one set of predictions as functions of counts (B, N).
+
+    `labels`: how many of the columns are labels, where another outcome stands behind them; F1 is theirs.
+    """
 
     def __init__(
         self, p: Float, y: Int, metrics: Sequence[str] = HEADLINE, labels: int | None = None
@@ -201,17 +218,17 @@ class WeightedMetrics:
             "accuracy": _mean_of(1 - self._error),
             "macro_f1": self._macro_f1,
             "brier": _mean_of(brier_terms(p, y)),
-            "ece": self._ece,
+            "ece": lambda w: weighted_ece(w, p.max(axis=1), 1 - self._error),
             "nll": _mean_of(nll_terms(p, y)),
             "entropy_bits": _mean_of(entropy_bits(p)),
             "auroc": self._class_auroc,
-            "error_auroc": lambda w: _weighted_auroc(w, self._by_entropy, self._error),
+            "error_auroc": lambda w: self._by_entropy.auroc(w, self._error),
             "aurc": lambda w: self._areas(w)[0],
             "e_aurc": lambda w: self._areas(w)[1],
             "risk_at_80": self._risk_at_80,
         }
-        self._by_entropy = _Order(uncertainty(p))
-        self._by_class = [_Order(p[:, k]) for k in range(p.shape[1])] if "auroc" in self.names else []
+        self._by_entropy = Ranking(uncertainty(p))
+        self._by_class = [Ranking(p[:, k]) for k in range(p.shape[1])] if "auroc" in self.names else []
 
     def __call__(self, counts: Float) -> Float:
         """Values (B, number of metrics), NaN where a resample leaves a metric undefined."""
@@ -227,27 +244,21 @@ class WeightedMetrics:
         f1 = 2 * hits / np.maximum(either, 1)
         return f1.sum(axis=1) / (either > 0).sum(axis=1)
 
-    def _ece(self, w: Float) -> Float:
-        top = self._p.max(axis=1)
-        gaps = np.zeros((len(top), N_BINS))
-        gaps[np.arange(len(top)), bin_of(top)] = (1 - self._error) - top
-        return np.abs(w @ gaps).sum(axis=1) / w.sum(axis=1)
-
     def _class_auroc(self, w: Float) -> Float:
-        own = [(self._y == k).astype(float) for k in range(len(self._by_class))]
-        each = np.stack([_weighted_auroc(w, o, t) for o, t in zip(self._by_class, own, strict=True)])
+        """Macro mean of one-vs-rest over the labels that some cases carry and others do not."""
+        each = [one.auroc(w, (self._y == k).astype(float)) for k, one in enumerate(self._by_class)]
         there = ~np.isnan(each)
         n = there.sum(axis=0)
         return np.where(n > 0, np.where(there, each, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
 
     def _areas(self, w: Float) -> tuple[Float, Float]:
-        """AURC and E-AURC through the closed sum over tied blocks (see `selective`)."""
+        """AURC and E-AURC, the sum over tied blocks."""
         size = self._by_entropy.blocks(w)
         wrong = self._by_entropy.blocks(w * self._error)
         after, wrong_after = np.cumsum(size, axis=1), np.cumsum(wrong, axis=1)
         before, wrong_before = after - size, wrong_after - wrong
         n, total = after[:, -1], wrong_after[:, -1]
-        table = digamma(np.arange(int(n.max()) + 1) + 1.0) + np.euler_gamma  # H(0) … H(n)
+        table = np.cumsum(np.r_[0.0, 1 / np.arange(1, int(n.max()) + 1)])  # H(0) … H(n)
         harmonic = table[after.astype(int)] - table[before.astype(int)]
         share = wrong / np.maximum(size, 1)
         area = (wrong + (wrong_before - share * before) * harmonic).sum(axis=1) / n
@@ -264,43 +275,11 @@ class WeightedMetrics:
         return (taken * wrong / np.maximum(size, 1)).sum(axis=1) / kept
 
 
-class _Order:
-    """A ranking with its tied blocks, computed once."""
-
-    def __init__(self, score: Float) -> None:
-        self.order = np.argsort(score, kind="stable")
-        ranked = score[self.order]
-        new = np.r_[True, ranked[1:] != ranked[:-1]]
-        self.starts = np.flatnonzero(new)
-        self._block = np.empty(len(score), dtype=np.int64)  # which tied block a case is in
-        self._block[self.order] = np.cumsum(new) - 1
-
-    def blocks(self, w: Float) -> Float:
-        """Total weight of each tied block, lowest score first."""
-        ranked = w[:, self.order]
-        return ranked if len(self.starts) == ranked.shape[1] else np.add.reduceat(ranked, self.starts, axis=1)
-
-    def ranks(self, w: Float) -> Float:
-        """Each case's rank (B, N) among w cases, tied ones sharing the middle of theirs."""
-        size = self.blocks(w)
-        return (np.cumsum(size, axis=1) - (size - 1) / 2)[:, self._block]
-
-
-def _weighted_auroc(w: Float, order: _Order, positive: Float) -> Float:
-    pos, both = order.blocks(w * positive), order.blocks(w)
-    neg = both - pos
-    below = np.cumsum(neg, axis=1)
-    n_pos, n_neg = pos.sum(axis=1), below[:, -1]
-    wins = np.einsum("ij,ij->i", pos, below - neg / 2)
-    pairs = n_pos * n_neg
-    return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
-
-
 class RankCorrelation:
     """Spearman's correlation of two scores of the cases as a function of counts (B, N)."""
 
     def __init__(self, first: Float, second: Float) -> None:
-        self._orders = (_Order(first), _Order(second))
+        self._orders = (Ranking(first), Ranking(second))
 
     def __call__(self, w: Float) -> Float:
         """(B, 1), NaN where a resample leaves one of the scores the same for every case."""
@@ -326,25 +305,37 @@ def _mean_of(terms: Float) -> Callable[[Float], Float]:
 def headline_values(
     probabilities: ArrayLike, label_index: ArrayLike, labels: int | None = None
 ) -> dict[str, Value]:
-    """Every headline metric and the further calibration errors as `Value`s; `labels` as for `macro_f1`."""
+    """Every headline metric and the further calibration errors; `labels` as for `WeightedMetrics`."""
     p, y = checked(probabilities, label_index)
-    doubt, wrong = selective.uncertainty(p), selective.errors(p, y)
-    return {
-        "accuracy": scores.accuracy(p, y),
-        "macro_f1": scores.macro_f1(p, y, labels),
-        "brier": scores.brier(p, y),
-        "ece": calibration.ece(p, y),
-        "nll": scores.nll(p, y),
-        "entropy_bits": scores.mean_entropy_bits(p),
-        "auroc": scores.class_auroc(p, y),
-        "error_auroc": selective.error_auroc(doubt, wrong),
-        "aurc": selective.aurc(doubt, wrong),
-        "e_aurc": selective.e_aurc(doubt, wrong),
-        "risk_at_80": selective.risk_at(0.8, doubt, wrong),
-        "classwise_ece": calibration.classwise_ece(p, y),
-        "adaptive_ece": calibration.adaptive_ece(p, y),
-        "smooth_ece": calibration.smooth_ece(p, y),
+    further = {"classwise_ece": classwise_ece, "adaptive_ece": adaptive_ece, "smooth_ece": smooth_ece}
+    if not y.size:
+        return dict.fromkeys((*HEADLINE, *further), undefined(NO_CASES))
+    found = WeightedMetrics(p, y, labels=labels)(np.ones((1, len(y))))[0]
+    reasons = _reservations(p, y)
+    values = {
+        name: Value(None if np.isnan(value) else float(value), reasons.get(name))
+        for name, value in zip(HEADLINE, found, strict=True)
     }
+    return values | {name: Value(metric(p, y)) for name, metric in further.items()}
+
+
+def _reservations(p: Float, y: Int) -> dict[str, str]:
+    """Why a metric is undefined on these cases, or what it leaves out."""
+    reasons = {}
+    own = np.bincount(y, minlength=p.shape[1])
+    left_out = int(((own == 0) | (own == len(y))).sum())
+    if left_out == p.shape[1]:
+        reasons["auroc"] = "every case has the same label, so there is nothing to discriminate"
+    elif left_out:
+        reasons["auroc"] = f"labels without cases left out: {left_out}"
+    wrong = predictions(p) != y
+    if not wrong.any():
+        reasons["error_auroc"] = "no case was misclassified, so there is no error to detect"
+    elif wrong.all():
+        reasons["error_auroc"] = (
+            "every case was misclassified, so there is no correct answer to rank errors against"
+        )
+    return reasons
 
 
 def evaluate_probabilities(
@@ -359,7 +350,7 @@ def evaluate_probabilities(
 
     Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None. That of the
     calibration error is around `ece_debiased`: the plug-in `ece` of a calibrated method lies above it.
-    `labels` as for `macro_f1`.
+    `labels` as for `WeightedMetrics`.
     """
     values = headline_values(probabilities, label_index, labels)
     reasons = {name: value.reason for name, value in values.items() if value.reason}

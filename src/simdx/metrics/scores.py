@@ -7,21 +7,16 @@ returns a `Value` whose `value` is None and whose `reason` says why; a NaN never
 may carry both, when the number stands with a reservation.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import wraps
-from typing import Concatenate, ParamSpec
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from simdx.errors import BadInput
-from simdx.types import Float, Int, entropy_bits
+from simdx.types import Float, Int
 
 NLL_FLOOR = 1e-6  # a probability of zero would make one case outweigh every other
 NO_CASES = "there are no cases"
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +33,6 @@ def defined(value: float, reason: str | None = None) -> Value:
 
 def undefined(reason: str) -> Value:
     return Value(None, reason)
-
-
-def of_cases(
-    metric: Callable[Concatenate[Float, Int, P], float | Value],
-) -> Callable[Concatenate[ArrayLike, ArrayLike, P], Value]:
-    """A metric of checked probabilities and labels; undefined where there are no cases."""
-
-    @wraps(metric)
-    def measured(probabilities: ArrayLike, label_index: ArrayLike, *more: P.args, **named: P.kwargs) -> Value:
-        p, y = checked(probabilities, label_index)
-        found = metric(p, y, *more, **named) if y.size else undefined(NO_CASES)
-        return found if isinstance(found, Value) else defined(found)
-
-    return measured
 
 
 def checked(probabilities: ArrayLike, label_index: ArrayLike) -> tuple[Float, Int]:
@@ -90,19 +71,6 @@ def checked_rows(probabilities: ArrayLike) -> Float:
     return np.maximum(p, 0.0) / np.where(np.abs(sums - 1) > 1e-9, sums, 1.0)
 
 
-def scores_and_errors(score: ArrayLike, error: ArrayLike) -> tuple[Float, Float]:
-    """One-dimensional scores with their 0/1 outcomes, as floats."""
-    s = np.asarray(score, dtype=np.float64)
-    e = np.asarray(error).astype(np.float64)
-    if s.ndim != 1 or s.shape != e.shape:
-        raise BadInput(f"scores and outcomes must be vectors of one length, not {s.shape} and {e.shape}")
-    if not np.all(np.isfinite(s)):
-        raise BadInput("scores must be finite")
-    if not np.all((e == 0) | (e == 1)):
-        raise BadInput("outcomes must be 0 or 1")
-    return s, e
-
-
 # --------------------------------------------------------------------------- scores
 
 
@@ -118,11 +86,6 @@ def confusion(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
     return np.bincount(y * k + predictions(p), minlength=k * k).reshape(k, k)
 
 
-@of_cases
-def accuracy(p: Float, y: Int) -> float:
-    return float((predictions(p) == y).mean())
-
-
 def gold_rank(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
     """How many labels each answer puts before the gold one, ties in the panel's order; 0: none."""
     p, y = checked(probabilities, label_index)
@@ -131,83 +94,60 @@ def gold_rank(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
     return ((p > own) | ((p == own) & earlier)).sum(axis=1)
 
 
-def macro_f1(probabilities: ArrayLike, label_index: ArrayLike, labels: int | None = None) -> Value:
-    """Unweighted mean of F1 over the labels that occur as gold label or prediction.
-
-    `labels`: how many of the columns are labels, where another outcome stands behind them.
-    """
-    table = confusion(probabilities, label_index)
-    if not table.sum():
-        return undefined(NO_CASES)
-    hits = np.diagonal(table).astype(float)[:labels]
-    either = (table.sum(axis=0) + table.sum(axis=1))[:labels]
-    return defined((2 * hits[either > 0] / either[either > 0]).mean())
+def brier_terms(p: Float, y: Int) -> Float:
+    """Per-case Brier terms of checked arrays."""
+    return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1.0
 
 
-@of_cases
-def brier(p: Float, y: Int) -> float:
-    """Mean over cases of the sum over labels of squared differences, 0 to 2."""
-    return float(brier_terms(p, y).mean())
+def nll_terms(p: Float, y: Int) -> Float:
+    """Per-case negative log-likelihoods of checked arrays, in nats, with the probability floored."""
+    return -np.log(np.maximum(p[np.arange(len(y)), y], NLL_FLOOR))
 
 
-@of_cases
-def nll(p: Float, y: Int, floor: float = NLL_FLOOR) -> float:
-    """Mean negative log-likelihood in nats, with the gold label's probability floored."""
-    return float(nll_terms(p, y, floor).mean())
+# --------------------------------------------------------------------------- rankings
 
 
-def mean_entropy_bits(probabilities: ArrayLike) -> Value:
-    p = checked_rows(probabilities)
-    if not p.shape[0]:
-        return undefined(NO_CASES)
-    return defined(entropy_bits(p).mean())
+class Ranking:
+    """An order by a score with its tied blocks, computed once; cases count as often as `w` (B, N) says."""
 
+    def __init__(self, score: Float) -> None:
+        self.order = np.argsort(score, kind="stable")
+        ranked = score[self.order]
+        new = np.r_[True, ranked[1:] != ranked[:-1]]
+        self.starts = np.flatnonzero(new)
+        self._block = np.empty(len(score), dtype=np.int64)  # which tied block a case is in
+        self._block[self.order] = np.cumsum(new) - 1
 
-@of_cases
-def class_auroc(p: Float, y: Int) -> Value:
-    """Class discrimination: macro mean over labels of one-vs-rest AUROC.
+    def blocks(self, w: Float) -> Float:
+        """Total weight of each tied block, lowest score first."""
+        ranked = w[:, self.order]
+        return ranked if len(self.starts) == ranked.shape[1] else np.add.reduceat(ranked, self.starts, axis=1)
 
-    A label that no case (or every case) carries has no AUROC and is left out of the mean, with a note.
-    """
-    each = [auroc(p[:, k], y == k).value for k in range(p.shape[1])]
-    present = [v for v in each if v is not None]
-    if not present:
-        return undefined("every case has the same label, so there is nothing to discriminate")
-    missing = len(each) - len(present)
-    return defined(float(np.mean(present)), f"labels without cases left out: {missing}" if missing else None)
+    def ranks(self, w: Float) -> Float:
+        """Each case's rank (B, N) among w cases, tied ones sharing the middle of theirs."""
+        size = self.blocks(w)
+        return (np.cumsum(size, axis=1) - (size - 1) / 2)[:, self._block]
+
+    def auroc(self, w: Float, positive: Float) -> Float:
+        """(B,) probability that a positive outranks a negative, ties one half; NaN without either."""
+        pos, both = self.blocks(w * positive), self.blocks(w)
+        neg = both - pos
+        below = np.cumsum(neg, axis=1)
+        n_pos, n_neg = pos.sum(axis=1), below[:, -1]
+        wins = np.einsum("ij,ij->i", pos, below - neg / 2)
+        pairs = n_pos * n_neg
+        return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
 
 
 def auroc(score: ArrayLike, positive: ArrayLike) -> Value:
     """Probability that a positive outranks a negative, ties counting one half (Mann–Whitney)."""
     s = np.asarray(score, dtype=float)
     t = np.asarray(positive, dtype=bool)
-    n_pos, n_neg = int(t.sum()), int((~t).sum())
-    if not n_pos or not n_neg:
-        return undefined("there are no positives" if not n_pos else "there are no negatives")
-    rank_sum = rankdata(s)[t].sum()
-    return defined((rank_sum - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg))
-
-
-def brier_terms(p: Float, y: Int) -> Float:
-    """Per-case Brier terms of checked arrays."""
-    return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1.0
-
-
-def nll_terms(p: Float, y: Int, floor: float = NLL_FLOOR) -> Float:
-    """Per-case negative log-likelihoods of checked arrays."""
-    return -np.log(np.maximum(p[np.arange(len(y)), y], floor))
-
-
-# --------------------------------------------------------------------------- out-of-class detection
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfClass:
-    """AUROC of a score (higher means out of class), overall and per kind of out-of-class case."""
-
-    n: int
-    auroc: Value
-    by: dict[str, tuple[int, Value]] = field(default_factory=dict)
+    if not t.any():
+        return undefined("there are no positives")
+    if t.all():
+        return undefined("there are no negatives")
+    return defined(Ranking(s).auroc(np.ones((1, len(s))), t.astype(float))[0])
 
 
 def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> Value:
@@ -220,17 +160,3 @@ def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> Value:
     if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
         raise BadInput("out-of-class scores must be finite")
     return auroc(np.concatenate([a, b]), np.r_[np.zeros(a.size, bool), np.ones(b.size, bool)])
-
-
-def out_of_class(inside: ArrayLike, outside: ArrayLike, by: Sequence[str] | None = None) -> OutOfClass:
-    """The overall AUROC and, where kinds are given, one per kind against the same panel cases."""
-    b = np.asarray(outside, dtype=float)
-    kinds: dict[str, tuple[int, Value]] = {}
-    if by is not None:
-        if len(by) != b.size:
-            raise BadInput(f"there are {b.size} out-of-class scores but {len(by)} kinds")
-        names = np.asarray(by, dtype=object)
-        for name in sorted(set(by)):
-            chosen = names == name
-            kinds[name] = (int(chosen.sum()), ood_auroc(inside, b[chosen]))
-    return OutOfClass(int(b.size), ood_auroc(inside, b), kinds)

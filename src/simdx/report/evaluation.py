@@ -9,7 +9,7 @@ from typing import Any
 
 from simdx.answer import Answer
 from simdx.evaluation import Evaluation
-from simdx.metrics.gaps import SMALL, Gap
+from simdx.metrics.gaps import SMALL
 from simdx.panels import disclaimer
 from simdx.report import figures, plots
 from simdx.report.page import fill
@@ -60,8 +60,7 @@ def render_evaluation(
             bits[right], bits[~right], outside, math.log2(len(result.outcomes))
         ),
         simplex_drawing=plots.ternary_plot(result.arrays["among_labels"], y, result.labels) if three else "",
-        gaps=[Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in record["audit"]],
-        correction="holm",
+        gaps=record["audit"],
         small=SMALL,
         worst=list(_worst(result, answers or {}, show_texts)),
     )
