@@ -27,6 +27,6 @@ def test_no_request_makes_it_fail(tmp_path: Path) -> None:
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=800)
     assert done.returncode == 0, done.stdout[-6000:]
-    counted = service.app.state.simdx.meters.exposition().decode()
+    counted = service.app.state.simdx.meters.exposition().body.decode()
     assert 'status="500"' not in counted
     assert 'route="/v1/classify",status="200"' in counted  # it did reach the engine

@@ -16,11 +16,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
-from simdx.service.auth import Guard, TokenFile
+from simdx.service.app import plain
+from simdx.service.auth import TokenFile
 from simdx.service.config import Limits
 from simdx.service.gate import Gate, has_more_values
-from simdx.service.meters import Meters
-from simdx.service.server import plain
+from simdx.service.wire import Meters
 from tests.loopback import until
 from tests.service.conftest import ASK, PANEL, TEXT, Guarded, Live, create_app, kind, make_config, serving
 from tests.service.test_cds import VIEW
@@ -119,8 +119,7 @@ async def answers(scope: Any, receive: Any, send: Any) -> None:
 def made(tmp_path: Path, app: Any = answers, **limits: Any) -> tuple[Gate, str, list[tuple[str, str]]]:
     """A gate with these limits, the header of a caller it knows, and whom it refuses."""
     tokens, heard = TokenFile(tmp_path / "tokens.json"), []
-    guard = Guard(tokens, lambda address, why: heard.append((address, why)))
-    gate = Gate(app, replace(Limits(), **limits), Meters(), guard)
+    gate = Gate(app, replace(Limits(), **limits), Meters(), tokens, lambda *refused: heard.append(refused))
     return gate, f"Bearer {tokens.new('clinic', ('classify',))[0]}", heard
 
 

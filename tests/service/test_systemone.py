@@ -9,8 +9,9 @@ from jevcompat import runner
 from starlette.testclient import TestClient
 
 from simdx.service.auth import TokenFile
-from simdx.service.config import Limits
-from simdx.service.systemone import Workshop, choice_confidence, made_of, said, score_confidence
+from simdx.service.config import ServiceConfig
+from simdx.service.made import Workshop, made_of
+from simdx.service.systemone import choice_confidence, said, score_confidence
 from simdx.types import NONE_OF_THESE
 from tests.service.conftest import PANEL, TEXT, Live, bearer, create_app, make_config
 
@@ -153,7 +154,7 @@ def test_a_caller_with_many_questions_does_not_starve_the_others() -> None:
     done: list[str] = []
 
     async def scenario() -> None:
-        workshop = Workshop(None, False, Limits())
+        workshop = Workshop(ServiceConfig())
         asked = [workshop.run(caller, done.append, caller) for caller in [*["greedy"] * 60, "honest"]]
         await asyncio.gather(*asked)
         workshop.close()

@@ -7,7 +7,7 @@ from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note
-from simdx.errors import BadInput
+from simdx.errors import BadInput, MissingExtra
 
 
 def serve(
@@ -72,8 +72,13 @@ def serve(
 
     limit_threads()
     options.go_fast(fast)
+    try:
+        from simdx.service.app import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "simdx":
+            raise
+        raise MissingExtra("the service", "service") from None
     from simdx.service.config import CdsClient, ServiceConfig
-    from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
         raise BadInput("--public-url is an address such as https://simdx.clinic.example")

@@ -59,6 +59,7 @@ def _filled(text: str) -> str:
 Text = Annotated[
     str, Field(min_length=1, description="The description of one case."), AfterValidator(_filled)
 ]
+Name = Annotated[str, Field(min_length=1, max_length=200)]  # of the library
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 PriorField = Annotated[
     dict[str, Probability] | None,
@@ -96,17 +97,14 @@ class ClassifyBody(_Question):
 
     text: Text | None = None
     texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)] | None = None
-    labels: (
-        Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=200)]],
-            Field(
-                min_length=2,
-                max_length=MOST_LABELS,
-                description="Names of the library (GET /v1/library), for the panel `made`.",
-            ),
-        ]
-        | None
-    ) = None
+    labels: Annotated[
+        list[Name] | None,
+        Field(
+            min_length=2,
+            max_length=MOST_LABELS,
+            description="Names of the library (GET /v1/library), for the panel `made`.",
+        ),
+    ] = None
     explain: Annotated[bool, Field(description="Also the sentences that matter, and the flip.")] = True
     draws: Annotated[
         int | None,
