@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import threading
 import time
 from collections import Counter
@@ -22,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
+
+from pydantic_core import from_json
 
 from simdx.abc.prior import Prior
 from simdx.answer import Answer
@@ -275,13 +276,14 @@ def _entries(request: InferenceRequest, result: InferenceResult) -> Iterator[Ent
     A preview has none.
     """
     context = {**request.context, "sent": hashlib.sha256(result.sent).hexdigest()}
-    for number, (text, body) in enumerate(zip(request.texts, result.bodies, strict=False), request.first):
-        told = json.loads(body)
-        origin = told["provenance"]
-        seen = {**{name: told[name] for name in RECORDED}, "sha256": hashlib.sha256(body).hexdigest()}
-        versions = {name: origin[name] for name in VERSIONS}
-        versions |= {"simdx": origin["version"], "method": told["method"], "engine": told["engine"]}
+    told = zip(request.texts, result.answers, result.bodies, strict=False)
+    for number, (text, answer, body) in enumerate(told, request.first):
+        origin = answer.provenance
+        seen = from_json(dump({name: getattr(answer, name) for name in RECORDED}))
+        versions = {name: getattr(origin, name) for name in VERSIONS}
+        versions |= {"simdx": origin.version, "method": answer.method, "engine": answer.engine}
         yield Entry(
-            f"{request.request}.{number}", request.kind, request.caller, request.panel, origin["prior"], seen,
-            versions, text, context=context, people=request.people,
+            f"{request.request}.{number}", request.kind, request.caller, request.panel, origin.prior,
+            {**seen, "sha256": hashlib.sha256(body).hexdigest()}, versions, text, context=context,
+            people=request.people,
         )  # fmt: skip

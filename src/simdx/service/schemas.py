@@ -3,6 +3,7 @@
 `parse` is the one way in: a body is read and checked once. `gate` bounds its size and its number of values.
 """
 
+from functools import cache
 from typing import Annotated, Any, Self, TypeVar
 
 from fastapi import Request
@@ -41,7 +42,16 @@ def parse(model: type[Model], request: Request) -> Model:
         return model.model_validate_json(request.scope["simdx.body"])
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise from_validation(found) from None
+        raise from_validation(found, _names(model)) from None
+
+
+@cache
+def _names(model: type[BaseModel]) -> frozenset[str]:
+    """Every field of a body and of its parts."""
+    schema = model.model_json_schema()
+    return frozenset(
+        n for part in (schema, *schema.get("$defs", {}).values()) for n in part.get("properties", ())
+    )
 
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from simdx import __version__
-from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.service.audit import AuditRecord, AuditStore, Entry
 from simdx.service.auth import Caller
@@ -50,11 +49,15 @@ class AppState:
         check_panel(caller, panel)
         classifier = made or self.registry.check(panel, method)
         self.check_length(texts)
+        names = classifier.panel.names
+        if prior and not set(prior) <= set(names):  # an unknown key may be a patient's name: not repeated
+            said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
+            raise Problem("bad-input", f"prior: {said}.")
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
         usual = method == self.registry.methods[0]
         return InferenceRequest(
-            panel, method, prior_of(classifier, prior), tuple(texts), caller.name, request_id(request),
+            panel, method, classifier.prior(prior or None), tuple(texts), caller.name, request_id(request),
             explain=explain and (usual or len(texts) == 1), alone=not usual, classifier=made, **more,
         )  # fmt: skip
 
@@ -96,15 +99,6 @@ class AppState:
 
     def base_url(self, request: Request) -> str:
         return (self.config.public_url or str(request.base_url)).rstrip("/")
-
-
-def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
-    """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
-    names = classifier.panel.names if sent else ()
-    if not set(sent or ()) <= set(names):
-        said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
-        raise Problem("bad-input", f"prior: {said}.")
-    return classifier.prior(sent or None)
 
 
 def judgement(
