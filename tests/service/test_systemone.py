@@ -13,7 +13,7 @@ from simdx.service.config import ServiceConfig
 from simdx.service.made import Workshop, made_of
 from simdx.service.systemone import choice_confidence, said, score_confidence
 from simdx.types import NONE_OF_THESE
-from tests.service.conftest import PANEL, TEXT, Live, bearer, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, Guarded, Live, bearer, create_app, make_config
 
 
 def ask(client: TestClient, question: dict[str, object], state: object = TEXT) -> dict[str, object]:
@@ -94,14 +94,12 @@ def test_every_question_has_a_record_of_its_own(app: FastAPI, client: TestClient
     assert records[0].to_json()["answer"]["sha256"] != records[1].to_json()["answer"]["sha256"]
 
 
-def test_a_token_of_named_panels_makes_no_others(tmp_path: Path) -> None:
-    config = make_config(tmp_path, require_token=True)
-    token, _ = TokenFile(config.token_file).new("one panel", ("classify",), panels=(PANEL,))
+def test_a_token_of_named_panels_makes_no_others(guarded: Guarded) -> None:
+    client, _, _, tokens = guarded
+    token, _ = tokens.new("one panel", ("classify",), panels=(PANEL,))
     body = {"state": TEXT, "questions": {"q": {"type": "noul", "instructions": "pain"}}}
-    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
-        reply = client.post("/v1/systemone", json=body, headers=bearer(token))
-    assert reply.status_code == 403
-    assert reply.json()["detail"]["error_type"] == "permission_error"
+    reply = client.post("/v1/systemone", json=body, headers=bearer(token))
+    assert (reply.status_code, reply.json()["detail"]["error_type"]) == (403, "permission_error")
 
 
 @pytest.mark.parametrize(
