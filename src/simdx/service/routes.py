@@ -57,6 +57,7 @@ ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "stri
 )
 async def classify(request: Request) -> Response:
     state = state_of(request)
+    request.scope.setdefault("route", router.routes[0])  # for the meters: `app` asks past the framework
     caller = caller_of(request, "classify")
     body = schemas.parse(schemas.ClassifyBody, request)
     page = body.text is not None and (body.draws is not None or body.preview is not None)
