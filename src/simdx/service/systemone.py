@@ -33,6 +33,7 @@ MOST_LEVELS = 10
 
 Said = str | dict[str, JsonValue] | list[JsonValue]
 Words = Said | None
+Key = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class _Sent(BaseModel):
@@ -64,10 +65,7 @@ class NoulQuestion(_Sent):
 class ChoiceQuestion(_Sent):
     type: Literal["choice"]
     instructions: Words = None
-    criteria: Annotated[
-        dict[Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")], Words],
-        Field(min_length=1, max_length=MOST_OPTIONS),
-    ]
+    criteria: dict[Annotated[Key, Field(pattern=r"\S")], Words] = Field(min_length=1, max_length=MOST_OPTIONS)
 
     @property
     def options(self) -> dict[str, str]:
@@ -77,7 +75,7 @@ class ChoiceQuestion(_Sent):
 class ScoreQuestion(_Sent):
     type: Literal["score"]
     instructions: Words = None
-    criteria: Annotated[list[Said], Field(min_length=1, max_length=MOST_LEVELS, fail_fast=True)]
+    criteria: list[Said] = Field(min_length=1, max_length=MOST_LEVELS, fail_fast=True)
 
     @property
     def options(self) -> dict[str, str]:
@@ -101,14 +99,10 @@ class SystemOneBody(_Sent):
     )
 
     state: Said
-    questions: Annotated[
-        dict[
-            Annotated[str, Field(min_length=1, max_length=500)],
-            Annotated[Question, Field(discriminator="type")],
-        ],
-        Field(min_length=1, max_length=MOST_QUESTIONS),
-    ]
-    model: Annotated[str, Field(max_length=200)] = ""
+    questions: dict[Key, Annotated[Question, Field(discriminator="type")]] = Field(
+        min_length=1, max_length=MOST_QUESTIONS
+    )
+    model: str = Field("", max_length=200)
 
 
 def said(words: JsonValue) -> str:
