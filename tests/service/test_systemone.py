@@ -161,8 +161,11 @@ def test_a_caller_with_many_questions_does_not_starve_the_others() -> None:
     assert done.index("honest") <= 1
 
 
-def test_the_world_beside_options_does_not_hold_them() -> None:
+def test_the_world_beside_options_does_not_hold_them_and_stands_for_one_without_words() -> None:
     _, bank = made_of({"gout": "", "asthma": ""})
     assert bank.counts == {"gout": 8, "asthma": 8}
     assert not set(bank.background) & set(bank.texts)
     assert len(bank.background) > 50
+    _, bank = made_of({"true": "pain", "false": ""})
+    assert bank.counts["true"] == 1
+    assert bank.counts["false"] > 50  # without words of its own it is anything else

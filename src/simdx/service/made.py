@@ -145,8 +145,11 @@ def _others(related: frozenset[str]) -> dict[str, str]:
 
 def made_of(options: Mapping[str, str]) -> tuple[Panel, Bank]:
     """Options with their words as a panel with a bank; a background where the library describes all."""
-    found = {name: library.meant_by(name) or library.meant_by(words) for name, words in options.items()}
-    known = {name: match.condition.name for name, match in found.items() if match}
+    known: dict[str, str] = {}
+    for name, words in options.items():
+        match = library.meant_by(name) or (library.meant_by(words) if words else None)
+        if match is not None:
+            known[name] = match.condition.name
     related = library.related_to([Label(name) for name in known.values()])
     world = tuple(_others(related).values())[::OPTION_STEP]
     texts: dict[str, tuple[str, ...]] = {}
