@@ -231,11 +231,16 @@ class Batcher:
             return
         note = BUSY if request.explain and not calm else None
         answers = classifier.infer_observed(observed, prior, explain=request.explain and calm, note=note)
-        for i, ((job, _), answer) in enumerate(zip(batch, answers, strict=True)):
+        bodies, pages = [dump(answer) for answer in answers], list[dict[str, Any]]()
+        for i, (job, _) in enumerate(batch):
+            draws = job.request.draws
+            page = {} if draws is None else beside(classifier, one(observed, i), prior, answers[i], draws)
+            pages.append(page)
+        # Nothing goes wrong from here on: a part of a batch that is asked again has no answer yet.
+        for (job, _), answer, body, page in zip(batch, answers, bodies, pages, strict=True):
             job.result.answers.append(answer)
-            job.result.bodies.append(dump(answer))
-            if (draws := job.request.draws) is not None:
-                job.result.beside = beside(classifier, one(observed, i), prior, answer, draws)
+            job.result.bodies.append(body)
+            job.result.beside = page
 
     def _finish(self, jobs: list[_Job]) -> None:
         """Write the responses, then their records in one transaction, then let them leave."""
@@ -244,7 +249,7 @@ class Batcher:
             try:
                 if not job.error:
                     job.result.sent = job.request.write(job.result)
-                    entries += _entries(job.request, job.result)
+                    entries += list(_entries(job.request, job.result))
             except Exception as error:
                 job.error = error
         try:
