@@ -130,14 +130,31 @@ class Sampler:
 
 
 def write_texts(
-    panel: Panel, simulator: Any, settings: BuildSettings, late: Callable[[], bool], batch: int, most: int
+    panel: Panel,
+    simulator: Any,
+    settings: BuildSettings,
+    late: Callable[[], bool],
+    batch: int,
+    most: int,
+    before: tuple[Bank, dict[str, int]] | None = None,
 ) -> tuple[Bank, dict[str, int]]:
-    """The first usable texts of every label; whatever names a label is dropped and counted, none is kept."""
+    """The first usable texts of every label; whatever names a label is dropped and counted, none is kept.
+
+    `before`: a bank that the time cut short, with how many requests of each label it took.
+    """
     plan, sampler = BankPlan(panel, simulator.id, settings), Sampler(simulator, settings.seed)
     scrub = {name: Scrubber.for_topic(panel, name) for name in panel.names}
     copies = {name: Duplicates() for name in panel.names}
     kept: dict[str, list[str]] = {name: [] for name in panel.names}
     asked, rejected = Counter[str](), Counter[str]()
+    if before is not None:
+        bank, asked_before = before
+        asked.update(asked_before)
+        rejected.update(bank.rejected)
+        for text, label in zip(bank.texts, bank.label_index, strict=True):
+            kept[panel.names[label]].append(text)
+            copies[panel.names[label]].seen(text)
+    least = {name: max(settings.per_label, len(kept[name])) for name in panel.names}
     while not late():
         short = [n for n in panel.names if len(kept[n]) < settings.per_label and asked[n] < most]
         if not short:
@@ -155,7 +172,7 @@ def write_texts(
                 kept[name].append(text)
             else:
                 rejected[f"{name}: {reason}"] += 1
-    texts = [(i, text) for i, name in enumerate(panel.names) for text in kept[name][: settings.per_label]]
+    texts = [(i, text) for i, name in enumerate(panel.names) for text in kept[name][: least[name]]]
     index = np.array([i for i, _ in texts], dtype=np.int64)
     bank = Bank(panel.name, panel.names, tuple(text for _, text in texts), index, rejected=dict(rejected))
     return bank, dict(asked)
@@ -171,12 +188,14 @@ def write_banks(
             for name in panels:
                 panel = world.load_source(name).panel
                 place = out / folder / (f"{name}-{model}" + (f"-s{draw}" if draw else ""))
-                if (place / MANIFEST_FILE).is_file() or late():
+                manifest = _manifest(place)
+                if (manifest and not manifest["cut_by_time"]) or late():
                     continue
+                before = (read_bank(place, panel), manifest["asked"]) if manifest else None
                 settings = BuildSettings(per_label=wanted, temperature=temperature, facets=facets, seed=draw,
                                          voice=voice_for(model))  # fmt: skip
                 began = time.monotonic()
-                bank, asked = write_texts(panel, simulator, settings, late, batch, most)
+                bank, asked = write_texts(panel, simulator, settings, late, batch, most, before)
                 counts = {label: bank.counts.get(label, 0) for label in panel.names}
                 said = f"{place}: {counts}, asked {asked}, {time.monotonic() - began:.0f} s, {dict(bank.rejected)}"
                 print(said, file=sys.stderr, flush=True)
@@ -184,6 +203,11 @@ def write_banks(
                     continue
                 write_bank(place, bank, panel, {"simulator": simulator.id, "temperature": temperature, "seed": draw,
                                                 "facets": facets, "asked": asked, "cut_by_time": late()})  # fmt: skip
+
+
+def _manifest(place: Path) -> dict[str, Any] | None:
+    file = place / MANIFEST_FILE
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 # --------------------------------------------------------------------------- questions, of the paper's structure

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 
 def until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
@@ -32,13 +32,38 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class Pages(ThreadingHTTPServer):
+    """Answers GET from `pages`, by path: the arguments of `answer`, or what makes them; 404 elsewhere.
+
+    It remembers what it was asked, and with what headers.
+    """
+
+    def __init__(self, pages: Mapping[str, Any] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _PagesHandler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.pages: dict[str, Any] = dict(pages or {})
+        self.asked: list[tuple[str, Any]] = []
+
+
+class _PagesHandler(Handler):
+    server: Pages
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers))
+        page = self.server.pages.get(self.path, (404, "text/plain", b""))
+        self.answer(*(page() if callable(page) else page))
+
+
+Server = TypeVar("Server", bound=ThreadingHTTPServer)
+
+
 @contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[None]:
+def running(server: Server) -> Iterator[Server]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield
+        yield server
     finally:
         server.shutdown()
         thread.join()

@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "reading",
+    "types", "errors", "plugins", "egress", "disk", "rows", "markup", "words", "reading",
     "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
     "methods", "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier",
     "to_label", "prevalence", "estimator", "runs",

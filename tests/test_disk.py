@@ -1,5 +1,6 @@
 """Files that are whole or not there, folders made in one go, and seals."""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -94,3 +95,14 @@ def test_seals_are_over_all_but_themselves() -> None:
     assert sealed(record) == record
     assert not seal_holds({**record, "a": 2})
     assert not seal_holds({**record, "c": 0})
+
+
+def test_a_living_writers_scratch_file_is_left_alone(tmp_path: Path) -> None:
+    """A second writer removes what a dead one left, and nothing that is held."""
+    dead, living, other = (f".file.json-{end}" for end in ("aaaaaaaa", "bbbbbbbb", "not-ours-at-all"))
+    for name in (dead, living, other):
+        (tmp_path / name).write_text("half")
+    with (tmp_path / living).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write_atomically(tmp_path / "file.json", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"file.json", living, other}

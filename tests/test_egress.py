@@ -3,16 +3,14 @@
 import json
 import subprocess
 import sys
-from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simdx.egress import is_loopback, is_loopback_host, open_client, split_name
 from simdx.errors import BadInput, NotAllowed
 from simdx.models import hub as door
-from tests.loopback import Handler, running
+from tests.loopback import Pages, running
 
 
 @pytest.mark.parametrize(
@@ -89,21 +87,16 @@ def test_no_key_goes_over_plain_http_to_another_machine(monkeypatch: pytest.Monk
     assert open_client("https://llm.example/v1", 5.0, allow_remote=True).api_key == "ours"
 
 
-class _Server(Handler):
-    def do_GET(self) -> None:
-        self.server.seen = dict(self.headers)  # type: ignore[attr-defined]
-        self.answer(200, "application/json", json.dumps({"object": "list", "data": []}).encode())
-
-
 def test_what_a_server_really_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIMDX_API_KEY", raising=False)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
-    with running(server):
-        client = open_client(f"http://127.0.0.1:{server.server_port}/v1", 5.0, allow_remote=False)
-        list(client.models.list())
-    assert not any(secret in str(server.seen) for secret in KEYS.values())
+    with running(
+        Pages({"/v1/models": (200, "application/json", b'{"object": "list", "data": []}')})
+    ) as server:
+        list(open_client(f"{server.url}/v1", 5.0, allow_remote=False).models.list())
+    ((_, headers),) = server.asked
+    assert not any(secret in str(headers) for secret in KEYS.values())
 
 
 def test_the_hub_is_asked_with_permission_and_after_it_was_said(

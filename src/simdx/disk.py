@@ -171,7 +171,7 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def seal_holds(record: Mapping[str, Any]) -> bool:
-    return record.get("seal") == seal_of({key: value for key, value in record.items() if key != "seal"})
+    return record.get("seal") == sealed(record)["seal"]
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None, about: str = "") -> None:
@@ -202,9 +202,8 @@ def load_described(path: Path, key: bytes | None = None) -> tuple[dict[str, Floa
         seal, _, about = str(stated.get("seal")).partition("\n")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if key == b"" or not hmac.compare_digest(seal.encode(), _array_seal(arrays, key, about).encode()):
-        return None  # without a key no seal of a key can hold
-    return arrays, about
+    holds = hmac.compare_digest(seal.encode(), _array_seal(arrays, key, about).encode())
+    return (arrays, about) if holds and key != b"" else None  # without a key no seal of a key can hold
 
 
 def read_safetensors(path: Path) -> dict[str, Float]:
@@ -213,7 +212,7 @@ def read_safetensors(path: Path) -> dict[str, Float]:
 
 
 def _mapped(path: Path) -> tuple[dict[str, Float], dict[str, str]]:
-    """Arrays and metadata of a safetensors file. The library would copy it all, and takes long to import."""
+    """Arrays and metadata of a safetensors file; the library would copy it all."""
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     start = 8 + int.from_bytes(data[:8], "little")

@@ -99,43 +99,32 @@ def is_loopback_host(host: str) -> bool:
 
 def listens(address: str, seconds: float = 5.0) -> bool:
     """Does anything take connections at [SCHEME://]HOST:PORT? Asked after `check`, and nothing is sent."""
-    found = urlsplit(address if "://" in address else f"//{address}")
     try:
-        host, port = found.hostname, found.port
-        if host is None or port is None:
-            return False
-        socket.create_connection((host, port), timeout=seconds).close()
+        found = urlsplit(address if "://" in address else f"//{address}")
+        socket.create_connection((found.hostname or "", found.port or 0), timeout=seconds).close()
     except (OSError, ValueError):
         return False
     return True
 
 
 def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.OpenAI:
-    """A client of an OpenAI-compatible server. Without permission none for another machine is made."""
-    local = is_loopback(base_url)
-    if not local:
-        check(base_url, allow_remote)
+    """A client of an OpenAI-compatible server, under the same rules as `open_http`."""
+    carrier, key = open_http(base_url, timeout, allow_remote), _key_for(base_url)
     try:
         import openai
     except ImportError:
         raise MissingExtra("an OpenAI-compatible server", "openai") from None
-    key = _key_for(base_url)
-    held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
-    carrier = openai.DefaultHttpxClient(follow_redirects=False, timeout=timeout, **held)
-    try:
-        client = openai.OpenAI(
-            base_url=base_url, api_key=key, timeout=timeout, max_retries=0, http_client=carrier
-        )
-        if key != os.environ.get("OPENAI_API_KEY"):
-            client.organization = client.project = None  # names from the environment, meant for OpenAI
-    except Exception as error:  # the library's own kinds for a host or a port that cannot be
-        raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
+    client = openai.OpenAI(
+        base_url=base_url, api_key=key, timeout=timeout, max_retries=0, http_client=carrier
+    )
+    if key != os.environ.get("OPENAI_API_KEY"):
+        client.organization = client.project = None  # names from the environment, meant for OpenAI
     weakref.finalize(client, carrier.close)  # the library closes only what it made itself
     return client
 
 
 def open_http(base_url: str, timeout: float, allow_remote: bool) -> httpx2.Client:
-    """A plain client of a server, under the same rules."""
+    """A client of a server. Without permission none for another machine is made."""
     local = is_loopback(base_url)
     if not local:
         check(base_url, allow_remote)
@@ -143,13 +132,14 @@ def open_http(base_url: str, timeout: float, allow_remote: bool) -> httpx2.Clien
         import httpx2
     except ImportError:
         raise MissingExtra("a server by its address", "openai") from None
-    held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
+    limits = httpx2.Limits(max_connections=1_000)
     try:
         return httpx2.Client(
-            base_url=base_url, follow_redirects=False, timeout=timeout,
-            headers={"authorization": f"Bearer {_key_for(base_url)}"}, **held,
+            base_url=base_url, follow_redirects=False, timeout=timeout, limits=limits, trust_env=not local,
+            headers={"authorization": f"Bearer {_key_for(base_url)}"},
+            transport=_local_transport(limits) if local else None,
         )  # fmt: skip
-    except Exception as error:
+    except Exception as error:  # the library's own kinds for a host or a port that cannot be
         raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
 
 
@@ -163,7 +153,7 @@ def _key_for(url: str) -> str:
     return os.environ.get("SIMDX_API_KEY") or key or "none"
 
 
-def _local_transport() -> Any:
+def _local_transport(limits: httpx2.Limits) -> httpx2.HTTPTransport:
     import httpx2
 
     class LocalTransport(httpx2.HTTPTransport):
@@ -173,7 +163,7 @@ def _local_transport() -> Any:
             request.extensions = {**request.extensions, "trace": _look_at_peer}
             return super().handle_request(request)
 
-    return LocalTransport(trust_env=False, limits=httpx2.Limits(max_connections=1_000))
+    return LocalTransport(trust_env=False, limits=limits)
 
 
 def _look_at_peer(event: str, info: dict[str, Any]) -> None:

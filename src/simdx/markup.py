@@ -9,7 +9,6 @@ broken its words are kept rather than lost: they may be what a case is about.
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 _OPENS = re.compile(r"[A-Za-z/!?]")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9:-]*")
@@ -21,18 +20,9 @@ _BLANKS = re.compile(r"[ \t]+")
 _HIDING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A run of text, or a tag (`name` not empty) with the content it hides."""
-
-    text: str
-    name: str = ""
-    attributes: str = ""
-
-
 def words_of(page: str) -> str:
     """The text of an HTML page or fragment: tags become blanks, references the characters they stand for."""
-    parts = (" " if piece.name else piece.text for piece in _pieces(page))
+    parts = (" " if name else text for text, name, _ in _pieces(page))
     text = html.unescape(_HUGE_NUMBER.sub("\N{REPLACEMENT CHARACTER}", "".join(parts)))
     return _BLANKS.sub(" ", text).strip()
 
@@ -40,27 +30,28 @@ def words_of(page: str) -> str:
 def data_blocks(page: str) -> dict[str, str]:
     """The JSON blocks of a page (`<script type="application/json" id=…>`) by their id."""
     found: dict[str, str] = {}
-    for piece in _pieces(page):
-        if piece.name == "script":
-            about = {m[1].lower(): m[2] or m[3] or m[4] or "" for m in _ATTRIBUTE.finditer(piece.attributes)}
+    for text, name, attributes in _pieces(page):
+        if name == "script":
+            about = {m[1].lower(): m[2] or m[3] or m[4] or "" for m in _ATTRIBUTE.finditer(attributes)}
             if about.get("type") == "application/json" and about.get("id"):
-                found[about["id"]] = piece.text
+                found[about["id"]] = text
     return found
 
 
-def _pieces(page: str) -> Iterator[_Piece]:
+def _pieces(page: str) -> Iterator[tuple[str, str, str]]:
+    """Runs of text without a name; tags with their names, their attributes and the content they hide."""
     at, quotes = 0, True
     while (start := page.find("<", at)) >= 0:
-        yield _Piece(page[at:start])
+        yield page[at:start], "", ""
         at = start
         if page.startswith("<!--", start):
             end = page.find("-->", start + 4)
             if end < 0:  # nor will there be one for any later comment
                 break
-            yield _Piece("", "!")
+            yield "", "!", ""
             at = end + 3
         elif not _OPENS.match(page, start + 1):
-            yield _Piece("<")
+            yield "<", "", ""
             at = start + 1
         else:
             end, quotes = _end_of_tag(page, start + 1, quotes)
@@ -68,15 +59,13 @@ def _pieces(page: str) -> Iterator[_Piece]:
                 break
             named = _NAME.match(page, start + 1)
             name = named[0].lower() if named else "/"
-            attributes = page[named.end() : end] if named else ""
-            at = end + 1
-            hidden = ""
+            hidden, at = "", end + 1
             if name in _HIDING:
                 closing = _HIDING[name].search(page, at)
                 stop = closing.start() if closing else len(page)
                 hidden, at = page[at:stop], stop
-            yield _Piece(hidden, name, attributes)
-    yield _Piece(page[at:])
+            yield hidden, name, page[named.end() : end] if named else ""
+    yield page[at:], "", ""
 
 
 def _end_of_tag(page: str, at: int, quotes: bool) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""Read rows of JSONL, CSV and Parquet files, each with its line number for error messages.
+"""Files from others, read safely: rows of JSONL, CSV and Parquet, and mappings in YAML.
 
 Nothing here shows a row's contents in a message: a row is named by file and line, for it may hold a patient.
 """
@@ -11,12 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent
+
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import is_writable
 
 Row = tuple[int, dict[str, Any]]
 MAX_LINE_BYTES = 8_000_000  # a case of a million characters, every one of them escaped, and its fields
 FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
+MAX_YAML_BYTES = 1_000_000
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same language, ten times as fast
+# The library's time grows with depth for every part: 50,000 brackets take minutes.
+DEEPEST = 50
 
 
 def read_rows(path: str | Path, *, keep_empty: bool = False) -> Iterator[Row]:
@@ -119,3 +126,36 @@ def _parquet(path: Path) -> Iterator[Row]:
                 yield number, {k: v for k, v in row.items() if v is not None}
     except (pa.ArrowException, OSError, ValueError):  # a ValueError: names or texts that are not UTF-8
         raise BadInput(f"{path.name} is not a readable Parquet file") from None
+
+
+def read_mapping(path: Path, kind: str, mend: str) -> dict[Any, Any]:
+    """The mapping in a YAML file of that kind; `mend` says what a file that holds none should hold.
+
+    Aliases are refused, which nothing here needs and which can expand without end.
+    """
+    try:
+        if path.stat().st_size > MAX_YAML_BYTES:
+            raise BadInput(f"{kind} file {path.name} is over {MAX_YAML_BYTES:,} bytes: it is not a {kind}")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{kind} file {path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{kind} file {path} cannot be read: {error.strerror}") from None
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                raise BadInput(f"{kind} file {path.name} is nested more than {DEEPEST} deep")
+            if isinstance(event, yaml.AliasEvent):
+                raise BadInput(f"{kind} file {path.name} uses YAML aliases (*name): write the text out")
+            if isinstance(event, yaml.ScalarEvent) and not is_writable(event.value):
+                raise BadInput(f"{kind} file {path.name} holds half a character (a lone surrogate)")
+        data = yaml.load(text, Loader=_LOADER)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{kind} file {path.name} is not valid YAML{line}") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"{kind} file {path.name} holds no mapping: {mend}")
+    return data

@@ -5,7 +5,6 @@ here or in a test beside it, by the same call with permission: then the bytes do
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from simdx.errors import NotAllowed
-from simdx.service.config import ServiceConfig
-from simdx.service.registry import Registry
 from simdx.types import Bank, content_hash
 from tests.cli.conftest import Cli
 from tests.contracts.canary import FAR, SECRET, Canary, names_of
@@ -45,6 +41,13 @@ class World:
             "bytes that arrived": len(self.canary.received),
             "files written": (self.folder / "out").exists(),
         }
+
+    def embedding(self, entry: str, embedder: str = "hashing") -> list[str]:
+        """A command that embeds with a panel that names this embedder."""
+        panel, words = str(self.panel(embedder)), [str(word) for word in EMBEDDING[entry]]
+        named = [] if "@panel" in words else ["--panel", panel]
+        words = [panel if word == "@panel" else word.replace("@/", f"{self.folder}/") for word in words]
+        return [*words, *named]
 
     def panel(self, embedder: str = "hashing") -> Path:
         path = self.folder / f"panel-{content_hash(embedder)[:8]}.yaml"
@@ -77,31 +80,20 @@ def world(tmp_path: Path, toy_bank: Bank, cli: Cli, canary: Canary) -> World:
     return World(folder, cli, canary)
 
 
-# Every command that embeds: (world, panel) -> its arguments, to which --embedder may be added.
-EMBEDDING: dict[str, Callable[[World, Path], list[object]]] = {
-    "classify": lambda w, p: ["classify", CASE, "--panel", p, "--json", *QUICK],
-    "evaluate": lambda w, p: [
-        "evaluate", "--data", w.folder / "cases.jsonl", "--panel", p, "--resamples", 100, "--json",
-        *QUICK,
-    ],
-    "scale classify": lambda w, p: [
-        "scale", "classify", w.folder / "cases.parquet", w.folder / "out", "--panel", p, "--in-process",
-        *QUICK,
-    ],
-    "bank score": lambda w, p: ["bank", "score", "--cases", w.folder / "cases.jsonl", "--panel", p],
-    "panel calibrate": lambda w, p: [
-        "panel", "calibrate", p, "--inside", w.folder / "cases.jsonl",
-        "--outside", w.folder / "background.jsonl",
-    ],
-    "policy tune": lambda w, p: [
-        "policy", "tune", "--data", w.folder / "cases.jsonl", "--panel", p, "--out", w.folder / "out",
-        *QUICK,
-    ],
-    "abi train": lambda w, p: [
-        "abi", "train", "--observations", w.folder / "cases.jsonl", "--panel", p, "--out", w.folder / "out",
-        "--count", 40, "--epochs", 1,
-    ],
-    "abi report": lambda w, p: ["abi", "report", "--data", w.folder / "cases.jsonl", "--panel", p],
+# Every command that embeds, to which --embedder may be added; `@` is the world's folder.
+EMBEDDING = {
+    "classify": ("classify", CASE, "--json", *QUICK),
+    "evaluate": ("evaluate", "--data", "@/cases.jsonl", "--resamples", 100, "--json", *QUICK),
+    "scale classify": ("scale", "classify", "@/cases.parquet", "@/out", "--in-process", *QUICK),
+    "bank score": ("bank", "score", "--cases", "@/cases.jsonl"),
+    "panel calibrate": (
+        "panel", "calibrate", "@panel", "--inside", "@/cases.jsonl", "--outside", "@/background.jsonl"
+    ),
+    "policy tune": ("policy", "tune", "--data", "@/cases.jsonl", "--out", "@/out", *QUICK),
+    "abi train": (
+        "abi", "train", "--observations", "@/cases.jsonl", "--out", "@/out", "--count", 40, "--epochs", 1
+    ),
+    "abi report": ("abi", "report", "--data", "@/cases.jsonl"),
 }  # fmt: skip
 WITHOUT_CASES = ("abi report",)  # it looks for a network first, and there is none: only its bank is embedded
 
@@ -113,8 +105,8 @@ WITHOUT_CASES = ("abi report",)  # it looks for a network first, and there is no
 @pytest.mark.parametrize("entry", EMBEDDING)
 def test_an_embedder_elsewhere_gets_nothing(entry: str, kind: str, canary: Canary, world: World) -> None:
     far = names_of(canary)[kind]
-    assert world.asked(*EMBEDDING[entry](world, world.panel()), "--embedder", far) == REFUSED
-    assert world.asked(*EMBEDDING[entry](world, world.panel(far))) == REFUSED  # named by the panel's file
+    assert world.asked(*world.embedding(entry), "--embedder", far) == REFUSED
+    assert world.asked(*world.embedding(entry, far)) == REFUSED  # named by the panel's file
 
 
 @pytest.mark.parametrize("entry", EMBEDDING)
@@ -122,13 +114,13 @@ def test_with_permission_the_same_command_reaches_it(
     entry: str, cli: Cli, canary: Canary, world: World
 ) -> None:
     """The canary can sing: were the gate open, these tests would know."""
-    cli(*EMBEDDING[entry](world, world.panel(f"hashing+{canary.model()}")), "--allow-remote")
+    cli(*world.embedding(entry, f"hashing+{canary.model()}"), "--allow-remote")
     assert SECRET.encode() not in canary.received  # plain http to another machine
     assert (b"xyzzy" in canary.received) == (entry not in WITHOUT_CASES)
 
 
 def test_the_answer_says_that_text_left(cli: Cli, canary: Canary, world: World) -> None:
-    classify = EMBEDDING["classify"](world, world.panel())
+    classify = world.embedding("classify")
     left = cli(*classify, "--embedder", f"hashing+{canary.model()}", "--allow-remote").json
     assert left["provenance"]["remote"] is True
     assert cli(*classify).json["provenance"]["remote"] is False
@@ -151,7 +143,7 @@ def test_a_bank_is_described_by_no_embedder_elsewhere(cli: Cli, canary: Canary, 
 def test_a_model_elsewhere_is_asked_nothing_about_a_case(
     asked: list[str], entry: str, cli: Cli, canary: Canary, world: World
 ) -> None:
-    ask_far = [*EMBEDDING[entry](world, world.panel()), *asked, "--simulator", canary.model()]
+    ask_far = [*world.embedding(entry), *asked, "--simulator", canary.model()]
     assert world.asked(*ask_far) == REFUSED
     if entry == "classify":
         ran = cli(*ask_far, "--allow-remote", "--budget", 9)
@@ -185,16 +177,6 @@ def test_the_service_does_not_start(
     assert canary.received == b""
 
 
-def test_an_application_is_not_made_either(canary: Canary, world: World) -> None:
-    panels = {str(world.panel(f"hashing+{canary.model()}")): None}
-    with pytest.raises(NotAllowed):
-        Registry(ServiceConfig(panels=panels, methods=("m-smc",)))
-    assert canary.received == b""
-    served = Registry(ServiceConfig(panels=panels, methods=("m-smc",), allow_remote=True)).get("toy", "m-smc")
-    assert served.infer(CASE, explain=False).provenance.remote is True
-    assert b"xyzzy" in canary.received
-
-
 def test_building_a_bank_sends_labels_to_the_server_it_names(cli: Cli, canary: Canary, world: World) -> None:
     """No case is at hand, and the command line names the server: that is permission enough."""
     build = ["bank", "build", "--panel", world.panel(), "--simulator", canary.model()]
@@ -219,7 +201,7 @@ def test_a_cluster_is_joined_by_permission_alone(
     monkeypatch.setattr(ray, "init", lambda **options: joined.append(options["address"]))
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
-    scale = EMBEDDING["scale classify"](world, world.panel())[:-3]
+    scale = [word for word in world.embedding("scale classify") if word != "--in-process"]
     for address in ("auto", "192.0.2.1:6379", "ray://192.0.2.1:10001"):
         assert "--allow-remote" in cli(*scale, "--address", address).complaint
     assert not joined

@@ -16,7 +16,7 @@ MOST_WORDS = 35_000  # of all pages under docs
 def test_every_command_of_the_readme_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     blocks = [block for block in runnable(README) if not block.remark.startswith("not run: ")]
     assert {block.language for block in blocks} == {"bash", "python"}
-    assert sum(bool(block.shown) for block in blocks) >= 3
+    assert sum(bool(block.shown) for block in blocks) >= 2
     for block in blocks:
         run_block(block, tmp_path, "README.md", COLUMNS=outputs.WIDTH)
 
@@ -50,8 +50,8 @@ def test_every_panel_of_the_record_has_words() -> None:
 def test_the_readme_is_short_and_its_picture_light() -> None:
     text = README.read_text("utf-8")
     prose = re.sub(r"^```.*?^```$|^\|.*?$", "", text, flags=re.M | re.S)
-    assert len(prose.split()) < 800
-    assert len(text.splitlines()) < 160
+    assert len(prose.split()) < 600
+    assert len(text.splitlines()) < 130
     (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+\.png)\)", text)
     assert (ROOT / picture).stat().st_size <= 200_000
 

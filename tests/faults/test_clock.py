@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service import auth
-from simdx.service.audit import AuditKey, AuditStore, Entry, chain
+from simdx.service import audit_chain, auth
+from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.service.auth import TokenFile
 from simdx.simulators.base import Completion, Request, stream
 from simdx.simulators.openai import time_limit
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
         def now(cls, tz: Any = None) -> datetime:
             return told[0].astimezone(tz)
 
-    for module in (auth, chain):
+    for module in (auth, audit_chain):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
     return lambda moment: told.__setitem__(0, moment)
@@ -69,12 +69,12 @@ def test_tokens_expire_by_the_clock_and_come_back_with_it(tmp_path: Path, clock:
 @pytest.mark.parametrize("threads", [0, 1])
 def test_threads_that_cannot_be_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one worker the work of four is done; with none it is one clear failure, and never a wait."""
-    start, started = threading.Thread.start, []
+    start, left = threading.Thread.start, [None] * threads
 
     def limited(self: threading.Thread) -> None:
-        if len(started) == threads:
+        if not left:
             raise RuntimeError("can't start new thread")
-        started.append(self)
+        left.pop()
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", limited)

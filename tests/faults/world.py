@@ -1,14 +1,13 @@
 """What every fault is tried on: a panel, a bank beside it and labelled cases on disk, and a network."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
 from simdx.types import content_hash
-from tests.builders import WORDS
+from tests.builders import WORDS, toy_texts
 
 PANEL = """\
 name: toy
@@ -25,21 +24,12 @@ def write_world(folder: Path, per_label: int = 5) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "panel.yaml").write_text(PANEL, "utf-8")
     (folder / "with-bank.yaml").write_text(PANEL + "banks: [rows.jsonl]\n", "utf-8")
-    rows, cases = [], []
-    for label, words in WORDS.items():
-        several = words.split()
-        for i in range(per_label):
-            text = " ".join(several[(i + j * (1 + i % 3)) % len(several)] for j in range(6))
-            rows.append({"label": label, "text": text})
-            told = f"{several[i % 8]} and {several[(i + 3) % 8]}, number {i}"
-            cases.append({"id": f"{label}-{i}", "label": label, "text": told})
+    texts, index = toy_texts(per_label, 1)
+    labels = [list(WORDS)[i] for i in index]
+    rows = [{"label": label, "text": text} for label, text in zip(labels, texts, strict=True)]
+    cases = [{**row, "id": str(i), "text": f"{row['text']}, number {i}"} for i, row in enumerate(rows)]
     for name, items in (("rows.jsonl", rows), ("cases.jsonl", cases)):
         (folder / name).write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
-
-
-def use_home(folder: Path) -> None:
-    """Caches of this world, too, lie inside it."""
-    os.environ["SIMDX_HOME"] = str(folder / "home")
 
 
 def toy_network(seed: int, width: int = 8) -> Network:

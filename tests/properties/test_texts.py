@@ -202,7 +202,7 @@ def test_any_note_of_a_record_system(page: str, kind: str, tree: object) -> None
     note = {"resourceType": "DocumentReference", "status": "current", "content": content}
     note["subject"] = {"reference": "Patient/1"}
     chart = read_chart({"note": note}, "1")
-    assert all(isinstance(part, str) and part.strip() for s in chart.sources for part in s.parts)
+    assert all(source.text.strip() for source in chart.sources)
     assert len(chart.sources) + len(chart.unread) == 1
     for named in ("DocumentReference", "QuestionnaireResponse", "Condition", tree):
         held = {"resourceType": named, "content": tree, "item": tree, "note": tree, "date": tree, "id": tree}

@@ -7,33 +7,26 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simdx.service.audit import AuditKey, AuditStore, Entry
-from simdx.service.audit.store import Database
+from simdx.service.audit import AuditKey, AuditStore, Database, Entry
 
 Open = Callable[..., AuditStore]
 Raw = Callable[[str], list[tuple[Any, ...]]]
 KEY = AuditKey(bytes(range(32)))
 
 
-def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
-    which = shutil.which("initdb")
-    return Path(which).parent if which else None
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    binaries = _binaries()
-    if binaries is None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(shutil.which("initdb") or "")]
+    if not found[-1].is_file():
         pytest.skip("PostgreSQL is not installed")
+    binaries = found[-1].parent
     folder = Path(tempfile.mkdtemp(prefix="simdx-pg-"))
     user: dict[str, Any] = {}
     if os.geteuid() == 0:  # the server refuses to run as root
@@ -46,14 +39,12 @@ def server() -> Iterator[str]:
     run = {"check": True, "capture_output": True, "cwd": folder, **user}
     subprocess.run([binaries / "initdb", "-D", folder / "data", "-A", "trust", "-U", "simdx"], **run)
     options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-    subprocess.run(
-        [binaries / "pg_ctl", "-D", folder / "data", "-o", options, "-l", folder / "log", "-w", "start"],
-        **run,
-    )
+    control = [binaries / "pg_ctl", "-D", folder / "data", "-w"]
+    subprocess.run([*control, "-o", options, "-l", folder / "log", "start"], **run)
     try:
         yield f"postgresql:///postgres?host={folder}&user=simdx"
     finally:
-        subprocess.run([binaries / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop"], **run)
+        subprocess.run([*control, "-m", "immediate", "stop"], **run)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -72,7 +63,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def open_log(url: str) -> Iterator[Open]:
-    yield from opener(url)
+    """Opens logs at one address and closes them all in the end."""
+    with ExitStack() as opened:
+
+        def open_log(key: AuditKey = KEY, **options: Any) -> AuditStore:
+            return opened.enter_context(closing(AuditStore(url, key, **options)))
+
+        yield open_log
 
 
 @pytest.fixture
@@ -86,19 +83,6 @@ def raw(url: str) -> Raw:
             return cursor.fetchall() if cursor.description else []
 
     return run
-
-
-def opener(url: str) -> Iterator[Open]:
-    """Opens logs at one address and closes them all in the end."""
-    opened: list[AuditStore] = []
-
-    def open_log(key: AuditKey = KEY, **options: Any) -> AuditStore:
-        opened.append(AuditStore(url, key, **options))
-        return opened[-1]
-
-    yield open_log
-    for store in opened:
-        store.close()
 
 
 def entry(i: int, **changes: Any) -> Entry:

@@ -7,7 +7,7 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.service import record_systems
+from simdx.service import cds
 from simdx.service.cds_text import MAX_BYTES, read_chart, text_of
 from tests.service.test_cds import VIEW, invocation
 
@@ -58,7 +58,7 @@ def test_the_event_loop_answers_while_a_note_is_read(
         assert asked.wait(20), "the event loop stood still while a note was read"
         return read_chart(*chart)
 
-    monkeypatch.setattr(record_systems, "read_chart", slow)
+    monkeypatch.setattr(cds, "read_chart", slow)
     got: list[int] = []
     caller = threading.Thread(target=lambda: got.append(client.post(VIEW, json=invocation()).status_code))
     caller.start()

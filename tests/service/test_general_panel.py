@@ -60,5 +60,5 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     labels = tuple(replace(label, name=name) for label, name in names)
     for register, asks in (("clinician", action == "review"), ("general", False)):
         same = replace(panel, labels=labels, register=register)
-        said = fhir.risk_assessment(answer, same, text=TICKET, answer_id="0")["mitigation"]
+        said = fhir.assessment_of(answer, same, text=TICKET, answer_id="0")["mitigation"]
         assert ("clinician" in said) is asks

@@ -5,14 +5,13 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from simdx.service.config import Limits
-from tests.loopback import Handler, running
+from tests.loopback import Pages, running
 from tests.service.conftest import TEXT, serving
 from tests.service.test_cds import VIEW, invocation, note
 
@@ -23,52 +22,34 @@ BINARY = {
 }  # fmt: skip
 
 
-class FhirServer(ThreadingHTTPServer):
-    """A record system's FHIR server on loopback, at /r4; it remembers what it was asked, and with what."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str, str | None]] = []
-        self.over = threading.Event()
-        self.base = f"http://127.0.0.1:{self.server_port}/r4"
-
-
-class _Handler(Handler):
-    server: FhirServer
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("authorization")))
+@pytest.fixture
+def fhir_server() -> Iterator[Pages]:
+    """A record system's FHIR server on loopback, at /r4, where slow pages wait until the end."""
+    over = threading.Event()
+    with running(Pages()) as server:
         kinds = {
-            "/r4/Binary/plain": ("text/plain; charset=utf-8", TEXT.encode()),
-            "/r4/Binary/html": ("text/html", f"<p>{TEXT}</p>".encode()),
-            "/r4/Binary/resource": ("application/fhir+json", json.dumps(BINARY).encode()),
-            "/r4/Binary/patient": ("application/fhir+json", b'{"resourceType": "Patient"}'),
-            "/r4/Binary/rtf": ("application/rtf", rb"{\rtf1 lip}"),
-            "/r4/Binary/large": ("text/plain", b"lip " * 5_000),
-            "/r4/Binary/zipped": ("text/plain", b"lip"),
+            "plain": (200, "text/plain; charset=utf-8", TEXT.encode()),
+            "html": (200, "text/html", f"<p>{TEXT}</p>".encode()),
+            "resource": (200, "application/fhir+json", json.dumps(BINARY).encode()),
+            "patient": (200, "application/fhir+json", b'{"resourceType": "Patient"}'),
+            "rtf": (200, "application/rtf", rb"{\rtf1 lip}"),
+            "large": (200, "text/plain", b"lip " * 5_000),
+            "zipped": (200, "text/plain", b"lip", ("content-encoding", "gzip")),
+            "moved": (302, "text/plain", b"", ("location", f"{server.url}/r4/Binary/plain")),
+            "slow": lambda: over.wait(60) and (404, "text/plain", b""),
         }
-        if self.headers.get("authorization") != f"Bearer {TOKEN}":
-            return self.answer(401, "text/plain", b"no")
-        if self.path == "/r4/Binary/moved":
-            return self.answer(302, "text/plain", b"", ("location", f"{self.server.base}/Binary/plain"))
-        if self.path == "/r4/Binary/slow":
-            self.server.over.wait(60)
-        if self.path not in kinds:
-            return self.answer(404, "text/plain", b"")
-        extra = ("content-encoding", "gzip") if self.path.endswith("zipped") else None
-        return self.answer(200, *kinds[self.path], extra)
-
-
-@pytest.fixture
-def fhir_server() -> Iterator[FhirServer]:
-    server = FhirServer()
-    with running(server):
+        server.pages = {f"/r4/Binary/{name}": page for name, page in kinds.items()}
+        server.base = f"{server.url}/r4"
         yield server
-        server.over.set()
+        over.set()
+
+
+def asked(server: Pages) -> list[tuple[str, str | None]]:
+    return [(path, headers.get("authorization")) for path, headers in server.asked]
 
 
 @pytest.fixture
-def client(fhir_server: FhirServer, tmp_path: Path) -> Iterator[TestClient]:
+def client(fhir_server: Pages, tmp_path: Path) -> Iterator[TestClient]:
     with serving(tmp_path, fhir_servers=(fhir_server.base,), limits=LIMITS) as client:
         yield client
 
@@ -89,7 +70,7 @@ def call(server: str | None, document: dict, token: str | None = TOKEN) -> dict:
     return body
 
 
-def notes(client: TestClient, server: FhirServer, document: dict, token: str | None = TOKEN) -> list[str]:
+def notes(client: TestClient, server: Pages, document: dict, token: str | None = TOKEN) -> list[str]:
     """What is said of a document that gives no card."""
     reply = client.post(VIEW, json=call(server.base, document, token))
     assert (reply.status_code, reply.json()["cards"]) == (200, [])
@@ -99,13 +80,13 @@ def notes(client: TestClient, server: FhirServer, document: dict, token: str | N
 @pytest.mark.parametrize("name", ["plain", "html", "resource"])
 @pytest.mark.parametrize("absolute", [False, True])
 def test_a_linked_note_is_fetched_with_the_hooks_token(
-    client: TestClient, fhir_server: FhirServer, name: str, absolute: bool
+    client: TestClient, fhir_server: Pages, name: str, absolute: bool
 ) -> None:
     url = f"{fhir_server.base}/Binary/{name}" if absolute else f"Binary/{name}"
     (card,) = client.post(VIEW, json=call(fhir_server.base + "/", linked(url))).json()["cards"]
     assert card["summary"].startswith(("Accept: oral mucocele", "Likely: oral mucocele"))
     assert "Read: DocumentReference/n1 of 2026-01-01T00:00:00Z" in card["detail"]
-    assert fhir_server.asked == [(f"/r4/Binary/{name}", f"Bearer {TOKEN}")]
+    assert asked(fhir_server) == [(f"/r4/Binary/{name}", f"Bearer {TOKEN}")]
 
 
 @pytest.mark.parametrize(
@@ -120,13 +101,13 @@ def test_a_linked_note_is_fetched_with_the_hooks_token(
     ],
 )
 def test_what_cannot_be_fetched_is_said_in_a_line(
-    client: TestClient, fhir_server: FhirServer, url: str, why: str
+    client: TestClient, fhir_server: Pages, url: str, why: str
 ) -> None:
     assert notes(client, fhir_server, linked(url, None)) == [f"DocumentReference/n1: {why}"]
     assert len(fhir_server.asked) == 1  # a redirect is not followed
 
 
-def test_a_server_that_takes_its_time_is_not_waited_for(fhir_server: FhirServer, tmp_path: Path) -> None:
+def test_a_server_that_takes_its_time_is_not_waited_for(fhir_server: Pages, tmp_path: Path) -> None:
     limits = Limits(attachment_seconds=0.5)
     with serving(tmp_path, fhir_servers=(fhir_server.base,), limits=limits) as client:
         assert notes(client, fhir_server, linked("Binary/slow")) == [
@@ -147,16 +128,14 @@ def test_a_server_that_takes_its_time_is_not_waited_for(fhir_server: FhirServer,
         "@/..;/admin", "@/Binary/..\\admin", "Binary/\u2025/admin", "Binary/pla\nin",
     ],
 )  # fmt: skip
-def test_a_link_that_leads_away_is_not_followed(
-    client: TestClient, fhir_server: FhirServer, url: str
-) -> None:
+def test_a_link_that_leads_away_is_not_followed(client: TestClient, fhir_server: Pages, url: str) -> None:
     document = linked(url.replace("@", fhir_server.base) if url.startswith("@") else url)
     said = "DocumentReference/n1: its text is a link that leads away from the fhirServer"
     assert notes(client, fhir_server, document) == [said]
     assert fhir_server.asked == []
 
 
-def test_a_server_nobody_named_is_never_called(fhir_server: FhirServer, tmp_path: Path) -> None:
+def test_a_server_nobody_named_is_never_called(fhir_server: Pages, tmp_path: Path) -> None:
     allowed = (fhir_server.base + "/other", "https://fhir.example/r4")
     with serving(tmp_path, fhir_servers=allowed) as client:
         (line,) = notes(client, fhir_server, linked("Binary/plain"))
@@ -166,22 +145,20 @@ def test_a_server_nobody_named_is_never_called(fhir_server: FhirServer, tmp_path
 
 @pytest.mark.parametrize("token", [None, "a b", "x\r\nX-Header: 1", ""])
 def test_without_a_token_nothing_is_fetched(
-    client: TestClient, fhir_server: FhirServer, token: str | None
+    client: TestClient, fhir_server: Pages, token: str | None
 ) -> None:
     (line,) = notes(client, fhir_server, linked("Binary/plain"), token)
     assert line.endswith("the call brings no fhirAuthorization")
     assert fhir_server.asked == []
 
 
-def test_a_document_of_another_patient_is_not_even_fetched(
-    client: TestClient, fhir_server: FhirServer
-) -> None:
+def test_a_document_of_another_patient_is_not_even_fetched(client: TestClient, fhir_server: Pages) -> None:
     foreign = {**linked("Binary/plain"), "subject": {"reference": "Patient/99"}}
     assert client.post(VIEW, json=call(fhir_server.base, foreign)).json()["cards"] == []
     assert fhir_server.asked == []
 
 
-def test_a_chart_of_links_has_few_of_them_fetched(client: TestClient, fhir_server: FhirServer) -> None:
+def test_a_chart_of_links_has_few_of_them_fetched(client: TestClient, fhir_server: Pages) -> None:
     chart = {"resourceType": "Bundle", "entry": [{"resource": linked(f"Binary/{i}")} for i in range(10)]}
     said = notes(client, fhir_server, chart)
     assert len(fhir_server.asked) == LIMITS.attachments
@@ -189,7 +166,7 @@ def test_a_chart_of_links_has_few_of_them_fetched(client: TestClient, fhir_serve
 
 
 def test_the_token_is_in_no_log_record_or_reply(
-    client: TestClient, fhir_server: FhirServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    client: TestClient, fhir_server: Pages, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.DEBUG)
     replies = [

@@ -19,8 +19,6 @@ from tests.simulators.faults import FaultyServer
 KEY = "sk-canary-5f3e9a"
 CASE = "Canary Zanzibar Quillfeather has a sore tongue"
 WORDS = ("Zanzibar", "Quillfeather")
-# Faults that end a request at once; those that are tried again have their own tests.
-LASTING = ("401", "422")
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +49,8 @@ def clean_files(folder: Path, words: tuple[str, ...] = (KEY, *WORDS)) -> int:
     return len(files)
 
 
-@pytest.mark.parametrize("fault", LASTING)
-def test_a_refusing_server(
-    cli: Cli, tmp_path: Path, fault: str, everything_said: pytest.LogCaptureFixture
-) -> None:
-    with FaultyServer([fault] * 100_000) as server:
+def test_a_refusing_server(cli: Cli, tmp_path: Path, everything_said: pytest.LogCaptureFixture) -> None:
+    with FaultyServer(["401"] * 100_000) as server:
         name = f"openai:any@{server.url}"
         out = tmp_path / "bank"
         jobs = (
@@ -132,11 +127,3 @@ def test_what_the_service_says_and_keeps(tmp_path: Path, everything_said: pytest
     clean(everything_said.text, words=(token, KEY, *WORDS))
     assert any(record.name.startswith("simdx") for record in everything_said.records)
     assert clean_files(tmp_path, words=(token, KEY, *WORDS)) >= 3
-
-
-def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "leak").write_text(CASE)
-    with pytest.raises(AssertionError):
-        clean_files(tmp_path)
-    with pytest.raises(AssertionError):
-        clean(f"failed with {KEY}")

@@ -37,10 +37,12 @@ def export(
 ) -> None:
     """Every record as a JSON line, in order, with its place in the chain."""
     from simdx.disk import replacing
+    from simdx.service.config import default_audit_url
 
-    store, secret = _open(url, key)
     if json and out is None:
         raise BadInput("--json reports on a file: give --out F.jsonl")
+    _, secret = _key(key)
+    store = _open(url or default_audit_url(), secret)
     lines = _lines(store, secret, patient, user)
     if out is None:
         sys.stdout.writelines(lines)
@@ -53,9 +55,8 @@ def export(
             file.write(line.encode("utf-8"))
             count += 1
     head = store.head()[1]
-    done = {"records": count, "head": head, "out": str(out)}
     note(f"wrote {count} records to {out}; head {head}")
-    say(json, done)
+    say(json, {"records": count, "head": head, "out": str(out)})
 
 
 @app.command("verify")
@@ -71,21 +72,21 @@ def verify(
     json: options.AsJson = False,
 ) -> None:
     """Walk the hash chain from the first record, past every checkpoint; exit 1 when it does not hold."""
-    from simdx.service.audit import CheckpointFile
-    from simdx.service.audit import verify as walk
+    from simdx.service.audit_chain import read_checkpoints
+    from simdx.service.audit_chain import verify as walk
     from simdx.service.config import checkpoint_file, default_audit_url
 
     for file in checkpoints or ():
         if not file.exists():
             raise BadInput(f"no checkpoint file at {file}")
+    key_file, secret = _key(key)
     if source is not None:
         # An export may be older than the log's checkpoints: only files that are named are looked at.
-        noted = [CheckpointFile(file).read() for file in checkpoints or ()]
-        verdict = walk(_exported(source), _key(key), None, noted, head)
+        noted = [read_checkpoints(file) for file in checkpoints or ()]
+        verdict = walk(_exported(source), secret, None, noted, head)
     else:
-        store, _ = _open(url, key)
-        files = checkpoints or [checkpoint_file(url or default_audit_url(), key or _key_file())]
-        verdict = store.verify(files=files, noted=head)
+        url = url or default_audit_url()
+        verdict = _open(url, secret).verify(files=checkpoints or [checkpoint_file(url, key_file)], noted=head)
     if json:
         keys = ("ok", "records", "head", "problem", "checkpoints")
         print_json({key: getattr(verdict, key) for key in keys})
@@ -97,31 +98,25 @@ def verify(
         write_line(f"{verdict.records} records verified; {seen}; head {verdict.head}")
 
 
-def _key_file() -> Path:
+def _key(path: Path | None) -> tuple[Path, AuditKey]:
+    from simdx.service.audit import AuditKey
     from simdx.service.config import service_home
 
-    return service_home() / "audit.key"
+    path = path or service_home() / "audit.key"
+    return path, AuditKey.from_file(path)
 
 
-def _key(path: Path | None) -> AuditKey:
-    from simdx.service.audit import AuditKey
-
-    return AuditKey.from_file(path or _key_file())
-
-
-def _open(url: str | None, key: Path | None) -> tuple[AuditStore, AuditKey]:
+def _open(url: str, key: AuditKey) -> AuditStore:
     from simdx.service.audit import AuditStore
-    from simdx.service.config import default_audit_url
 
-    secret = _key(key)
-    return AuditStore(url or default_audit_url(), secret, must_exist=True), secret
+    return AuditStore(url, key, must_exist=True)
 
 
 def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | None) -> Iterator[str]:
     """The records asked for. The log has no patient's id, only its keyed hash."""
     from dataclasses import asdict
 
-    from simdx.service.audit import patient_reference
+    from simdx.service.audit_chain import patient_reference
 
     hashed = None if patient is None else key.person_hash("patient", patient_reference(patient))
     wanted = {name: value for name, value in (("patient_hash", hashed), ("user", user)) if value is not None}
@@ -132,19 +127,14 @@ def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | No
 
 
 def _exported(path: Path) -> Iterator[AuditRecord]:
+    from simdx.rows import jsonl_rows
     from simdx.service.audit import AuditRecord
 
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield AuditRecord(**json_format.loads(line))
-                except (ValueError, TypeError):
-                    raise BadInput(f"{path.name} line {number} is not a record of an export") from None
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{path.name} is not UTF-8 text") from None
+    for number, row in jsonl_rows(path):
+        try:
+            yield AuditRecord(**row)
+        except TypeError:
+            raise BadInput(f"{path.name} line {number} is not a record of an export") from None
 
 
 # --------------------------------------------------------------------------- simdx token

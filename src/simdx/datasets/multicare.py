@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simdx.datasets.dataset import Benchmark, Dataset
 from simdx.errors import BadInput
-from simdx.rows import read_rows
+from simdx.rows import read_mapping, read_rows
 from simdx.types import Case, content_hash
-from simdx.yamlfile import read_mapping
 
 NOTICE = (
     "MultiCaRe (Nievas Offidani and Delrieux, 2023), open-access case reports; "

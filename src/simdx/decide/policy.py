@@ -30,8 +30,8 @@ from simdx.decide.alarm import Null
 from simdx.decide.evidence import AcceptEvidence
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
+from simdx.rows import read_mapping
 from simdx.types import NONE_OF_THESE, Panel, content_hash
-from simdx.yamlfile import read_mapping
 
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
 TUNING = 5

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from simdx.errors import BadInput
 from simdx.models.verify import is_installed
 from simdx.panels.schema import LabelFile, PanelFile
+from simdx.rows import read_mapping
 from simdx.types import Panel
-from simdx.yamlfile import read_mapping
 
 if TYPE_CHECKING:
     from simdx.library import Condition
@@ -68,12 +69,13 @@ def load_source(name_or_path: str | Path) -> PanelSource:
 
 
 def _with_second_expert(source: PanelSource) -> PanelSource:
-    """A user's own panel also hears MiniLM where its weights are installed, unless $SIMDX_FAST is set.
+    """A user's own panel also hears MiniLM where it is installed, unless $SIMDX_FAST is set.
 
     Over the panels of results/experts it adds three points of accuracy without a label. A packaged panel goes
     without: its labelled cases say that MiniLM adds nothing there.
     """
-    if source.panel.embedder != LIGHT or os.environ.get("SIMDX_FAST") or not is_installed("minilm"):
+    installed = is_installed("minilm") and find_spec("onnxruntime") is not None
+    if source.panel.embedder != LIGHT or os.environ.get("SIMDX_FAST") or not installed:
         return source
     return replace(source, panel=replace(source.panel, embedder=f"{LIGHT}+minilm"))
 
@@ -190,7 +192,7 @@ def scaffold(
         "# The words the texts are written in: clinician | patient | case-report | plain, or",
         "# general for texts that are not about illness",
         f"register: {register}",
-        "# wordllama is light; MiniLM joins it where it is installed (simdx models pull minilm)",
+        "# wordllama is light; MiniLM joins it where simdx[quality] and 'simdx models pull minilm' are",
         "embedder: wordllama",
         "labels:",
     ]

@@ -98,7 +98,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
             sections.append((since, section))
             continue
         sentence = low[start:end]
-        if not meant and not (tells(sentence) and (not denied_alone or denies(sentence))):
+        if not meant and ((denied_alone and not denies(sentence)) or not tells(sentence)):
             continue
         name, colon, _ = sentence.partition(":")
         if colon and name.count(" ") < 4:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+# Without one of these words nothing is looked for.
+_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
 _SIDE = r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits)"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
@@ -44,6 +46,9 @@ _LISTED_WORDS = 3  # in each part of a list: "heart, mediastinum, and hila are n
 def normal_in(text: str) -> list[tuple[int, int]]:
     """Start and end of each stretch that calls something normal, in order and apart."""
     out: list[tuple[int, int]] = []
+    low = text.lower()
+    if not any(word in low for word in _WORDS):
+        return out
     done = 0
     for found in _NORMAL.finditer(text):
         at, end = found.span()

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, record_systems, routes, schemas, systemone
+from simdx.service import cds, fhir, routes, schemas, systemone
 from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
 from simdx.service.auth import TokenFile
 from simdx.service.batching import Batcher
@@ -102,7 +102,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         config, registry, batcher, meters, audit, RecordServers(config.fhir_servers, config.limits), workshop,
         hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
-    for router in (routes.router, systemone.router, record_systems.router):
+    for router in (routes.router, systemone.router, cds.router, fhir.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.
     app.mount("/static", page := StaticFiles(packages=[("simdx.service", "static")]))

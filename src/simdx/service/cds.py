@@ -1,23 +1,36 @@
-"""CDS Hooks 2.0: the services we offer, what a call to one must look like, and the card that answers it.
+"""CDS Hooks 2.0: discovery, what a call must look like, the card that answers it, and what became of it.
 
 Each panel is offered at two hooks. Service ids are `<panel>-patient-view` and `<panel>-order-select` and
 stay what they are. The record system is asked for text through prefetch; its FHIR server only for attachments
 that the prefetch links to (`record_servers`).
 """
 
+import asyncio
 import base64
+import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from fastapi import APIRouter, Request, Response
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from simdx import __version__
+from simdx.service.audit import Entry
+from simdx.service.audit_chain import patient_reference
+from simdx.service.auth import Caller
+from simdx.service.batching import InferenceResult
+from simdx.service.cds_text import read_chart
+from simdx.service.fhir import assessment_of
 from simdx.service.problems import Problem
-from simdx.service.schemas import shown
+from simdx.service.schemas import parse, shown, takes
+from simdx.service.state import AppState, MayClassify, check_panel, judgement, request_id, state_of
+from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Panel
 from simdx.words import ACTIONS, NO_PROMISE, leading
 
+router = APIRouter()
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
 # A hook is called for every chart, and most are about something else. A card names a label, so there is none
@@ -31,7 +44,6 @@ PREFETCH = {
     "conditions": "Condition?patient={{context.patientId}}&_sort=-recorded-date&_count=1",
 }
 USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
-OVERRIDE_SYSTEM = "urn:simdx:override-reason"
 OVERRIDE_REASONS = {
     "other-diagnosis": "The patient has another diagnosis",
     "not-applicable": "The panel's question does not apply to this patient",
@@ -40,75 +52,32 @@ OVERRIDE_REASONS = {
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
-def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
-    return {
-        "services": [
-            {
-                "hook": hook,
-                "id": f"{panel.name}-{hook}",
-                "title": f"simdx: {panel.title or panel.name}",
-                "description": (
-                    f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the "
-                    "latest note or questionnaire, with its uncertainty and its reason to abstain. No card "
-                    "where the text is more likely about none of them."
-                ),
-                "prefetch": dict(PREFETCH),
-                "usageRequirements": USAGE,
-            }
-            for panel in panels
-            for hook in HOOKS
-        ]
-    }
-
-
-def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
-    """(panel, hook) of a service id."""
-    for panel in panels:
-        for hook in HOOKS:
-            if service == f"{panel}-{hook}":
-                return panel, hook
-    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
-
-
 # --------------------------------------------------------------------------- what a call looks like
 
-
-class _Sent(BaseModel):
-    """The specification lets a record system send more than it names: nothing of it is kept."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
+# The specification lets a record system send more than it names: nothing of it is kept.
 Selection = Annotated[str, Field(max_length=300)]
+# Bare ids; some record systems send the reference.
+_bare = AfterValidator(lambda stated: stated.rpartition("/")[2])
+PatientId = Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$"), _bare]
+EncounterId = Annotated[str, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$"), _bare]
 
 
-class Context(_Sent):
+class Context(BaseModel):
     """Fields both hooks require."""
 
     userId: Annotated[str, Field(min_length=1, max_length=300)]
-    # Bare ids; some record systems send the reference.
-    patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
-    encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
+    patientId: PatientId
+    encounterId: EncounterId | None = None
     selections: Annotated[list[Selection], Field(max_length=500, fail_fast=True)] | None = None
     draftOrders: dict[str, Any] | None = None
 
-    @property
-    def patient(self) -> str:
-        return self.patientId.removeprefix("Patient/")
 
-    @property
-    def encounter(self) -> dict[str, str] | None:
-        if self.encounterId is None:
-            return None
-        return {"reference": f"Encounter/{self.encounterId.removeprefix('Encounter/')}"}
-
-
-class FhirAuthorization(_Sent):
+class FhirAuthorization(BaseModel):
     access_token: SecretStr
     token_type: Annotated[str, Field(pattern=r"^[Bb]earer$")]
 
 
-class Invocation(_Sent):
+class Invocation(BaseModel):
     model_config = shown({
         "hook": "patient-view",
         "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
@@ -143,22 +112,18 @@ class Invocation(_Sent):
         return self
 
 
-class _Reason(_Sent):
+class _Reason(BaseModel):
     code: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _Override(_Sent):
+class _Override(BaseModel):
     reason: _Reason | None = None  # the user's comment beside it is free text about a patient: not taken
 
 
-class _Accepted(_Sent):
-    id: uuid.UUID
-
-
-class FeedbackItem(_Sent):
+class FeedbackItem(BaseModel):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
-    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20, fail_fast=True)] | None = None
+    acceptedSuggestions: Annotated[list[dict[str, Any]], Field(max_length=20, fail_fast=True)] | None = None
     overrideReason: _Override | None = None
     outcomeTimestamp: AwareDatetime
 
@@ -169,7 +134,7 @@ class FeedbackItem(_Sent):
         return self
 
 
-class Feedback(_Sent):
+class Feedback(BaseModel):
     model_config = shown({"feedback": [{
         "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719", "outcome": "overridden",
         "overrideReason": {"reason": {"code": "other-diagnosis"}}, "outcomeTimestamp": "2026-03-01T08:30:00Z",
@@ -211,15 +176,11 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action in ("test", "review") or any(
-        one.must_not_miss for one in panel.labels if one.name == label
-    )
+    missed = [one.name for one in panel.labels if one.must_not_miss]
+    urgent = action in ("test", "review") or label in missed
     summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
-    create = {
-        "type": "create",
-        "description": "Create a preliminary RiskAssessment with the whole posterior",
-        "resource": dict(assessment),
-    }
+    said = "Create a preliminary RiskAssessment with the whole posterior"
+    create = {"type": "create", "description": said, "resource": assessment}
     address = f"{base_url}/#answer={card_id.hex}.0"
     return {
         "uuid": str(card_id),
@@ -237,8 +198,8 @@ def card(
         ],
         "selectionBehavior": "any",
         "overrideReasons": [
-            {"code": code, "system": OVERRIDE_SYSTEM, "display": shown}
-            for code, shown in OVERRIDE_REASONS.items()
+            {"code": code, "system": "urn:simdx:override-reason", "display": said}
+            for code, said in OVERRIDE_REASONS.items()
         ],
         "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
     }
@@ -246,9 +207,9 @@ def card(
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
-    abstains = decision["action"] in ("test", "review")
-    said = f"{'Abstains: ' if abstains else ''}{ACTIONS[decision['action']]}"
-    promise = "" if decision["action"] != "accept" else f" ({decision['promise'] or NO_PROMISE})"
+    action = decision["action"]
+    said = f"{'Abstains: ' if action in ('test', 'review') else ''}{ACTIONS[action]}"
+    promise = f" ({decision['promise'] or NO_PROMISE})" if action == "accept" else ""
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]
@@ -262,3 +223,124 @@ def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence
     if panel.notice:
         lines += ["", f"*{' '.join(panel.notice.split())}*"]
     return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- routes
+
+ServiceId = Annotated[str, Field(max_length=300)]
+
+
+@router.get("/cds-services", summary="CDS Hooks discovery")
+async def discovery(request: Request) -> Response:
+    registry = state_of(request).registry
+    panels = [registry.panel(name) for name in registry.names]
+    return Json({"services": [_offered(panel, hook) for panel in panels for hook in HOOKS]})
+
+
+def _offered(panel: Panel, hook: str) -> dict[str, Any]:
+    return {
+        "hook": hook,
+        "id": f"{panel.name}-{hook}",
+        "title": f"simdx: {panel.title or panel.name}",
+        "description": (
+            f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the latest "
+            "note or questionnaire, with its uncertainty and its reason to abstain. No card where the text "
+            "is more likely about none of them."
+        ),
+        "prefetch": PREFETCH,
+        "usageRequirements": USAGE,
+    }
+
+
+def _service(state: AppState, caller: Caller, service: str) -> tuple[str, str]:
+    """(panel, hook) of a service this caller may use."""
+    for panel in state.registry.names:
+        for hook in HOOKS:
+            if service == f"{panel}-{hook}":
+                check_panel(caller, panel)
+                return panel, hook
+    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+
+
+@router.post(
+    "/cds-services/{service}",
+    summary="CDS Hooks invocation (patient-view, order-select)",
+    openapi_extra=takes(Invocation),
+)
+async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = parse(Invocation, request), state_of(request)
+    name, hook = _service(state, caller, service)
+    if body.hook != hook:
+        raise Problem("bad-input", f"hook: this service answers '{hook}'.")
+    if body.prefetch is None or all(value is None for value in body.prefetch.values()):
+        said = "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch."
+        raise Problem("missing-prefetch", said)
+    panel, patient = state.registry.panel(name), body.context.patientId
+    codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
+    server = body.fhirServer.rstrip("/") if body.fhirServer else None
+    chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
+    text, source, unread = await state.record_servers.read(chart, server, body.token)
+    # Who asked through which hook is recorded; about whom, as a keyed hash.
+    context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
+    people = {"patient": patient_reference(patient)}
+    if body.context.encounterId:
+        people["encounter"] = body.context.encounterId
+    answer_id = f"{request_id(request)}.0"
+    if source is None:
+        nothing = dump(reply([], unread))
+        if state.audit is not None:
+            entry = Entry(
+                answer_id, "cds", caller.name, name, versions={"simdx": __version__}, people=people,
+                context={**context, "sent": hashlib.sha256(nothing).hexdigest()},
+            )  # fmt: skip
+            await asyncio.to_thread(state.audit.append, [entry])
+        return Json(nothing)
+
+    def write(told: InferenceResult) -> bytes:
+        answer = told.answers[0].to_json()
+        if why := why_no_card(answer):
+            return dump(reply([], [f"No card: {source.words} is {why}", *unread]))
+        encounter = {"reference": f"Encounter/{people['encounter']}"} if "encounter" in people else None
+        basis = {"reference": source.reference, "display": source.words} if source.reference else None
+        assessment = assessment_of(
+            answer, panel, text=text, answer_id=answer_id, encounter=encounter, basis=basis,
+            subject={"reference": f"Patient/{patient}"},
+        )  # fmt: skip
+        made = card(
+            answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
+            assessment=assessment, read=source.words, unread=unread,
+        )  # fmt: skip
+        return dump(reply([made]))
+
+    ask = state.asked(
+        request, caller, name, state.registry.methods[0], None, [text], kind="cds", write=write,
+        context=context, people=people,
+    )  # fmt: skip
+    return Json((await state.tell(ask)).sent)
+
+
+@router.post(
+    "/cds-services/{service}/feedback",
+    summary="CDS Hooks feedback: what became of a card",
+    openapi_extra=takes(Feedback),
+)
+async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = parse(Feedback, request), state_of(request)
+    name, _ = _service(state, caller, service)
+    entries, said = [], "A card of this feedback is not one this service has sent."
+    for i, item in enumerate(body.feedback):
+        found = await state.find(f"{item.card.hex}.0", caller, said)
+        if (found.kind, found.panel) != ("cds", name):
+            raise Problem("unknown-answer", said)
+        reason = item.overrideReason and item.overrideReason.reason
+        # A user's comment is free text about a patient, and so may be a code we did not offer: not kept.
+        known = reason.code if reason and reason.code in OVERRIDE_REASONS else "other"
+        outcome = {
+            "outcome": item.outcome,
+            "reason": known if reason else None,
+            "suggestions": len(item.acceptedSuggestions or ()),
+            "at": item.outcomeTimestamp.isoformat(),
+        }
+        entries.append(judgement(request, caller, "cds-feedback", found, outcome, i))
+    await asyncio.to_thread(state.log().append, entries)
+    return Json({})

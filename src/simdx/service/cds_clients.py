@@ -1,10 +1,9 @@
 """Record systems that sign their calls: CDS Hooks' client authentication, by the letter.
 
 A call brings a JWT signed with the record system's private key. The operator names each issuer and where its
-public keys are; nothing in a token chooses where keys come from. Keys are kept for a while and fetched again
-for a key id they do not have, at most twice a minute whoever asks. A token is for one address, for five
-minutes at most, and for one call: its id is remembered until it has expired. A restart forgets the ids, so
-that a token caught just before could be used once more while it lasts.
+public keys are; nothing in a token chooses where keys come from. A token is for one address, for five minutes
+at most, and for one call: its id is remembered until it has expired. A restart forgets the ids, so that a
+token caught just before could be used once more while it lasts.
 """
 
 import asyncio
@@ -23,7 +22,13 @@ from simdx.service.config import CdsClient
 from simdx.service.problems import Problem
 from simdx.service.record_servers import CannotFetch, get
 
-ALGORITHMS = ("ES384", "RS384")
+Key = ECKey | RSAKey
+# A key's type -> its one algorithm, its class and its bits.
+_KINDS: dict[str, tuple[str, type[Key], range]] = {
+    "EC": ("ES384", ECKey, range(384, 385)),
+    "RSA": ("RS384", RSAKey, range(2_048, 8_193)),
+}
+ALGORITHMS = tuple(alg for alg, _, _ in _KINDS.values())
 TOKEN_LENGTH = 8_192
 LIFETIME = 300  # seconds from iat to exp
 LEEWAY = 30  # seconds by which two clocks may differ
@@ -33,11 +38,9 @@ PAUSE = 30.0  # seconds between two attempts, whatever tokens come
 IDS = 50_000  # calls of one client that may be remembered at once
 SET_BYTES, SET_KEYS = 262_144, 100
 SET_SECONDS = 5.0  # to fetch a key set
-_RSA_BITS = range(2_048, 8_193)
-_PUBLIC = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y")}
+# What of a key is read: its public part alone, whatever the set holds, and what it is for.
+_PUBLIC = ("kty", "crv", "x", "y", "n", "e", "use", "alg")
 _BROKEN = (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-
-Key = ECKey | RSAKey
 
 
 class _Registry(JWSRegistry):
@@ -49,33 +52,29 @@ _REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 class ClientKeys:
     def __init__(self, clients: Sequence[CdsClient]) -> None:
-        self._clients = {client.issuer: client for client in clients}
-        self._keys = {client.issuer: _KeySet(client.keys) for client in clients}
+        self._clients = {client.issuer: (client, _KeySet(client.keys)) for client in clients}
         self._seen: dict[str, dict[str, float]] = {client.issuer: {} for client in clients}
 
     async def check(self, token: str, audience: str, now: float) -> CdsClient:
         """The client who signed this call to `audience`, or a Problem that says what is wrong with it."""
-        if len(token) > TOKEN_LENGTH or not token.isascii():
-            raise _refused("it is too long, or not a JWT")
+        if len(token) > TOKEN_LENGTH:
+            raise _refused("it is too long")
         try:  # header and issuer as the token states them, to find the key that proves them
             parts = extract_compact(token.encode("ascii"), registry=_REGISTRY)
             header, issuer = dict(parts.headers()), json.loads(parts.payload)["iss"]
         except _BROKEN:
             raise _refused("it cannot be read") from None
-        alg, kid = header.get("alg"), header.get("kid")
-        client = self._clients.get(issuer) if isinstance(issuer, str) else None
-        if client is None:
+        if not isinstance(issuer, str) or issuer not in self._clients:
             raise _refused("its issuer is not known here")
+        client, keys = self._clients[issuer]
+        alg, kid = header.get("alg"), header.get("kid")
         if alg not in ALGORITHMS:
             raise _refused(f"it is not signed with {' or '.join(ALGORITHMS)}")
         if str(header.get("typ", "")).upper() != "JWT" or "crit" in header or not isinstance(kid, str):
             raise _refused("its header needs typ JWT, a kid and nothing critical")
         if "://" in client.keys and header.get("jku", client.keys) != client.keys:
             raise _refused("its jku is not where this issuer's keys are known to be")
-        key = await self._keys[issuer].find(kid, alg, now)
-        if key is None:
-            raise _refused("no key of its issuer has its kid")
-        claims = _claims(token, key, issuer, audience, now)
+        claims = _claims(token, await keys.find((kid, alg), now), issuer, audience, now)
         self._remember(issuer, claims["jti"], claims["exp"] + LEEWAY, now)
         return client
 
@@ -101,30 +100,30 @@ class _KeySet:
         self._alone = asyncio.Lock()
         if "://" not in source:
             try:
-                self._keys = parse_keys(Path(source).read_bytes()) or {}
+                found = parse_keys(Path(source).read_bytes())
             except OSError as error:
                 raise BadInput(f"--cds-client: {source} cannot be read: {error.strerror}") from None
-            if not self._keys:
+            if not found:
                 raise BadInput(f"--cds-client: {source} holds no public key for {' or '.join(ALGORITHMS)}")
 
-    async def find(self, kid: str, alg: str, now: float) -> Key | None:
-        key = self._keys.get((kid, alg))
-        if not (key and (now - self._got < FRESH or self._alone.locked())):
+    async def find(self, name: tuple[str, str], now: float) -> Key:
+        """The key of an id and an algorithm."""
+        if name not in self._keys or (now - self._got >= FRESH and not self._alone.locked()):
             async with self._alone:  # one asks, all who wait share what came
                 if now - self._tried >= PAUSE:
                     self._tried = now
                     await self._load(now)
-            key = self._keys.get((kid, alg))
         if now - self._got >= KEPT:
             raise Problem("no-keys", "The keys of this issuer cannot be fetched; try again.", retry_after=30)
-        return key
+        if name not in self._keys:
+            raise _refused("no key of its issuer has its kid")
+        return self._keys[name]
 
     async def _load(self, now: float) -> None:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                limits: Any = {"limit": SET_BYTES, "seconds": SET_SECONDS}
-                content, _ = await get(self._source, accept="application/json", **limits)
+                content, _ = await get(self._source, "application/json", SET_BYTES, SET_SECONDS)
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
         except (CannotFetch, OSError):
@@ -134,7 +133,7 @@ class _KeySet:
 
 
 def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
-    """(kid, algorithm) -> key, of those in a JWK Set that may verify a signature here; None if it is none."""
+    """(kid, algorithm) -> key, of a JWK Set's keys that may verify a signature here; None if it is no set."""
     try:
         listed = json.loads(content)["keys"]
     except _BROKEN:
@@ -143,27 +142,16 @@ def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
         return None
     keys: dict[tuple[str, str], Key] = {}
     for item in listed[:SET_KEYS]:
-        if isinstance(item, dict) and (found := _key(item)):
-            keys.setdefault((item["kid"], found[0]), found[1])
+        try:
+            alg, kind, bits = _KINDS[item["kty"]]
+            key = kind.import_key({name: item[name] for name in _PUBLIC if name in item})
+            key.check_use("sig")
+            key.check_alg(alg)
+            if key.public_key.key_size in bits:
+                keys.setdefault((item["kid"], alg), key)
+        except _BROKEN:
+            continue
     return keys
-
-
-def _key(item: dict[str, Any]) -> tuple[str, Key] | None:
-    """A key and the one algorithm it is for; its public part alone, whatever the set holds."""
-    kty, kid, crv = item.get("kty"), item.get("kid"), item.get("crv")
-    alg = "RS384" if kty == "RSA" else "ES384" if (kty, crv) == ("EC", "P-384") else None
-    if alg is None or not isinstance(kid, str):
-        return None
-    if item.get("use", "sig") != "sig" or item.get("alg", alg) != alg:
-        return None
-    public = {name: item[name] for name in _PUBLIC[str(kty)] if isinstance(item.get(name), str)}
-    try:
-        if kty == "EC":
-            return alg, ECKey.import_key(public)
-        key = RSAKey.import_key(public)
-        return (alg, key) if key.public_key.key_size in _RSA_BITS else None
-    except _BROKEN:
-        return None
 
 
 def _claims(token: str, key: Key, issuer: str, audience: str, now: float) -> dict[str, Any]:

@@ -13,14 +13,14 @@ import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from simdx.markup import words_of
 from simdx.service.problems import Problem
 
 _DEPTH = 12
 _RESOURCES = 500
-_ORDER = ("DocumentReference", "QuestionnaireResponse", "Condition")
+# The kinds that are read, the best first, and where their dates are.
 _DATES = {
     "DocumentReference": ("date",),
     "QuestionnaireResponse": ("authored",),
@@ -55,19 +55,16 @@ _CODECS = {
 _MODIFIERS = ("modifierExtension", "implicitRules")
 
 
-class Link(NamedTuple):
-    url: str  # of an attachment that is not in the prefetch
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A resource that may be read, and its text: `parts` are forms of the same one, the best first."""
+    """A resource that may be read: its text, or the links to forms of its text that are elsewhere."""
 
     kind: str
     id: str | None
     date: str | None
     status: str
-    parts: tuple[str | Link, ...]
+    text: str
+    links: tuple[str, ...]
 
     @property
     def reference(self) -> str | None:
@@ -92,22 +89,22 @@ def read_chart(
     prefetch: Mapping[str, Any], patient: str, server: str | None = None, codes: Collection[str] = ()
 ) -> Chart:
     """The texts of a prefetch about one patient. `codes` are those of the labels, which no text may be."""
-    by_kind: dict[str, list[Source]] = {kind: [] for kind in _ORDER}
-    unread = []
+    found, unread, order = list[Source](), [], list(_DATES)
     for resource in _resources(prefetch, patient):
         kind, name = resource.get("resourceType"), _matching(_ID, resource.get("id"))
-        if kind not in _ORDER:
+        if kind not in order:
             continue
         why = _why_not(kind, resource, patient, server)
-        parts = () if why else tuple(_parts(kind, resource, codes))
-        if parts:
+        text, links = ("", ()) if why else _text_and_links(kind, resource, codes)
+        if text or links:
             date = _matching(_DATE, *(resource.get(n) for n in _DATES[kind]))
-            by_kind[kind].append(Source(kind, name, date, _stated(kind, resource), parts))
+            found.append(Source(kind, name, date, _stated(kind, resource), text, links))
         else:
             unread.append(f"{f'{kind}/{name}' if name else kind}: {why or 'it holds no text'}")
     # Dates of one record system share a format, and ISO dates sort as text; none sorts last.
-    ranked = [s for k in _ORDER for s in sorted(by_kind[k], key=lambda s: s.date or "", reverse=True)]
-    return Chart(patient, tuple(ranked), tuple(unread))
+    found.sort(key=lambda source: source.date or "", reverse=True)
+    found.sort(key=lambda source: order.index(source.kind))
+    return Chart(patient, tuple(found), tuple(unread))
 
 
 def _resources(prefetch: Mapping[str, Any], patient: str) -> Iterator[Mapping[str, Any]]:
@@ -208,27 +205,23 @@ def _matching(pattern: re.Pattern[str], *stated: Any) -> str | None:
 # --------------------------------------------------------------------------- what it says
 
 
-def _parts(kind: str, resource: Mapping[str, Any], codes: Collection[str]) -> Iterator[str | Link]:
-    if kind == "DocumentReference":
-        attachments = [content.get("attachment") for content in _items(resource.get("content"))]
-        forms = [form for a in attachments if isinstance(a, Mapping) for form in _attachment(a)]
-        yield from sorted(forms, key=lambda form: isinstance(form, Link))  # what is here before what is not
-        return
+def _text_and_links(
+    kind: str, resource: Mapping[str, Any], codes: Collection[str]
+) -> tuple[str, tuple[str, ...]]:
     if kind == "QuestionnaireResponse":
-        text = "\n".join(_answers(resource.get("item"), _DEPTH, codes))
-    else:
-        text = "\n".join(_string(note.get("text")) for note in _items(resource.get("note")))
-    if text.strip():
-        yield text.strip()
-
-
-def _attachment(attachment: Mapping[str, Any]) -> Iterator[str | Link]:
-    kind, data, url = (attachment.get(name) for name in ("contentType", "data", "url"))
-    if isinstance(kind, str) and isinstance(data, str):
-        if text := text_of(data, kind):
-            yield text
-    elif isinstance(url, str) and (kind is None or (isinstance(kind, str) and _media(kind) in TEXT_TYPES)):
-        yield Link(url)
+        return "\n".join(_answers(resource.get("item"), _DEPTH, codes)).strip(), ()
+    if kind == "Condition":
+        return "\n".join(_string(note.get("text")) for note in _items(resource.get("note"))).strip(), ()
+    text, links = "", list[str]()
+    for content in _items(resource.get("content")):
+        attachment = content.get("attachment")
+        stated = attachment if isinstance(attachment, Mapping) else {}
+        media, data, url = (_string(stated.get(name)) for name in ("contentType", "data", "url"))
+        if media and data:
+            text = text or text_of(data, media)
+        elif url and (not media or media_type(media) in TEXT_TYPES):
+            links.append(url)
+    return text, tuple(links)
 
 
 def text_of(data: bytes | str, content_type: str) -> str:
@@ -236,7 +229,7 @@ def text_of(data: bytes | str, content_type: str) -> str:
 
     Lengths are looked at first: the time this takes grows with the length alone.
     """
-    media = _media(content_type)
+    media = media_type(content_type)
     # Four characters of base64 stand for three bytes, and there may be line ends.
     longest = MAX_BYTES * 3 // 2 if isinstance(data, str) else MAX_BYTES
     if media not in TEXT_TYPES or len(content_type) > MAX_TYPE or len(data) > longest:
@@ -251,7 +244,7 @@ def text_of(data: bytes | str, content_type: str) -> str:
     return (words_of(text) if "html" in media else text).strip()
 
 
-def _media(content_type: str) -> str:
+def media_type(content_type: str) -> str:
     return content_type.split(";", 1)[0].strip().lower()
 
 

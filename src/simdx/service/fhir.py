@@ -12,15 +12,25 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from fastapi import APIRouter, Request, Response
+
 from simdx import __version__
+from simdx.service.audit_chain import patient_reference
+from simdx.service.batching import InferenceResult
+from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
+from simdx.service.schemas import FhirBody, parse, takes
+from simdx.service.state import MayClassify, answered, request_id, state_of
+from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Label, Panel
 from simdx.words import ACTIONS
 
-FHIR_VERSION = "4.0.1"
+router = APIRouter()
+_FHIR: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+}
 RELEASED = "2026-11-01"  # when the statement below last changed
 ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
-ANSWER_SYSTEM = "urn:simdx:answer"
 OUTCOME_SYSTEM = "urn:simdx:outcome"
 DEVICE = {
     "resourceType": "Device",
@@ -37,7 +47,7 @@ _ACTIONS = {
 }
 
 
-def risk_assessment(
+def assessment_of(
     answer: Mapping[str, Any],
     panel: Panel,
     *,
@@ -46,22 +56,22 @@ def risk_assessment(
     subject: Mapping[str, str] | None = None,
     encounter: Mapping[str, str] | None = None,
     basis: Mapping[str, str] | None = None,
-    at: datetime | None = None,
 ) -> dict[str, Any]:
     """The resource for one answer. `basis` refers to the record the text came from, where there is one."""
-    moment = (at or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z")
-    source = dict(basis) if basis else hashed_text(text)
+    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    source = basis or hashed_text(text)
     decision = answer["decision"]
     advice = _ACTIONS[decision["action"]].format(Who="A clinician" if panel.is_clinical else "A person")
-    resource: dict[str, Any] = {
+    return {
         "resourceType": "RiskAssessment",
         "text": {"status": "generated", "div": _narrative(answer)},
-        "contained": [dict(DEVICE), _provenance(answer, source, moment)],
-        "identifier": [{"system": ANSWER_SYSTEM, "value": answer_id}],
+        "contained": [DEVICE, _provenance(answer, source, moment)],
+        "identifier": [{"system": "urn:simdx:answer", "value": answer_id}],
         "status": "preliminary",
         "method": {"text": _method(answer)},
         "code": {"text": f"Posterior over the panel '{panel.title or panel.name}'"},
-        "subject": dict(subject) if subject else {"display": "Subject not stated"},
+        "subject": subject or {"display": "Subject not stated"},
+        **({"encounter": encounter} if encounter else {}),
         "occurrenceDateTime": moment,
         "performer": {"reference": "#simdx", "display": f"simdx {__version__}"},
         "basis": [source],
@@ -69,9 +79,6 @@ def risk_assessment(
         "mitigation": f"{advice} Reason: {decision['reason']}.",
         "note": [{"time": moment, "text": line} for line in _notes(answer, panel)],
     }
-    if encounter:
-        resource["encounter"] = dict(encounter)
-    return resource
 
 
 def percentages(probabilities: Sequence[float]) -> list[float]:
@@ -118,7 +125,7 @@ def _concept(label: Label) -> dict[str, Any]:
     """The label and its codes. A code's display is the panel's name for it, not the terminology's."""
     codes = [(ICD10, code) for code in label.icd10] + [(SNOMED, code) for code in label.snomed]
     codings = [{"system": system, "code": code, "display": label.name} for system, code in codes]
-    return {"coding": codings, "text": label.name} if codings else {"text": label.name}
+    return {**({"coding": codings} if codings else {}), "text": label.name}
 
 
 def _method(answer: Mapping[str, Any]) -> str:
@@ -158,14 +165,13 @@ def _narrative(answer: Mapping[str, Any]) -> str:
 def _provenance(answer: Mapping[str, Any], source: Mapping[str, Any], moment: str) -> dict[str, Any]:
     origin = answer["provenance"]
     used = (f"Simulation bank {origin['bank']}", f"Embedder {origin['embedder']}")
-    whats = (dict(source), *({"display": name} for name in used))
     return {
         "resourceType": "Provenance",
         "id": "provenance",
         "target": [{"reference": "#"}],
         "recorded": moment,
         "agent": [{"who": {"reference": "#simdx"}}],
-        "entity": [{"role": "source", "what": what} for what in whats],
+        "entity": [{"role": "source", "what": what} for what in (source, *({"display": n} for n in used))],
     }
 
 
@@ -182,7 +188,7 @@ def capability_statement(base_url: str) -> dict[str, Any]:
         "kind": "instance",
         "software": {"name": "simdx", "version": __version__},
         "implementation": {"description": "simdx", "url": base_url},
-        "fhirVersion": FHIR_VERSION,
+        "fhirVersion": "4.0.1",
         "format": ["json"],
         "rest": [{
             "mode": "server",
@@ -197,3 +203,31 @@ def capability_statement(base_url: str) -> dict[str, Any]:
             "resource": [{"type": "RiskAssessment", "documentation": made}],
         }],
     }  # fmt: skip
+
+
+@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
+async def metadata(request: Request) -> Response:
+    statement = capability_statement(state_of(request).base_url(request) + FHIR_BASE)
+    return Json(statement, media_type=FHIR_MEDIA_TYPE)
+
+
+@router.post(
+    f"{FHIR_BASE}/RiskAssessment",
+    summary="One case as a FHIR R4 RiskAssessment",
+    openapi_extra=takes(FhirBody),
+    responses=_FHIR,
+)
+async def risk_assessment(request: Request, caller: MayClassify) -> Response:
+    body, state = parse(FhirBody, request), state_of(request)
+    about = body.model_dump(include={"subject", "encounter"}, exclude_none=True)
+
+    def write(told: InferenceResult) -> bytes:
+        panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
+        answer = told.answers[0].to_json()
+        return dump(assessment_of(answer, panel, text=body.text, answer_id=answer_id, **about))
+
+    people = {"patient": patient_reference(body.subject.reference)} if body.subject else {}
+    ask = state.asked(
+        request, caller, body.panel, body.method, body.prior, [body.text], write=write, people=people
+    )
+    return answered(request, await state.tell(ask), FHIR_MEDIA_TYPE)

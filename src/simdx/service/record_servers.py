@@ -13,18 +13,18 @@ import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import httpx2
 
-from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of, why_not_binary
+from simdx.service.cds_text import TEXT_TYPES, Chart, Source, media_type, text_of, why_not_binary
 from simdx.service.config import Limits
 
 ACCEPT = ", ".join(TEXT_TYPES) + ", application/fhir+json;q=0.1"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=:|-]{1,16384}")
 # What may follow the base address: no parameter (`;`), no encoding, no backslash, which a server or a proxy
-# behind may read as another path; and a query without blanks.
-_BELOW = re.compile(r"/[A-Za-z0-9._~$/-]*(\?[!-~]*)?")
+# behind may read as another path; and a query without blanks or a fragment.
+_PATH, _QUERY = re.compile(r"/[A-Za-z0-9._~$/-]*"), re.compile(r"[^ #\\]*")
 _SHOWN = 5  # lines about what was not read
 
 
@@ -35,41 +35,35 @@ class CannotFetch(Exception):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The text that stands for the case, where it came from, and what was not read."""
-
-    text: str
-    source: Source | None
-    unread: tuple[str, ...]
-
-
 class RecordServers:
     def __init__(self, allowed: Sequence[str], limits: Limits) -> None:
-        self._allowed = {base_of(url) for url in allowed}
+        self._allowed = {url.rstrip("/") for url in allowed}
         self._limits = limits
 
-    async def read(self, chart: Chart, server: str | None, token: str | None) -> Read:
-        """The first text of the chart, its links followed as far as this call may."""
+    async def read(
+        self, chart: Chart, server: str | None, token: str | None
+    ) -> tuple[str, Source | None, tuple[str, ...]]:
+        """The first text of the chart, its links followed as far as this call may; and what was not read."""
         unread: list[str] = []
         left = self._limits.attachments
         for source in chart.sources:
-            why = ""
-            for part in source.parts:
+            text, why = source.text, ""
+            for link in () if text else source.links:
                 try:
-                    if isinstance(part, Link):
-                        if not left:
-                            raise CannotFetch("too many texts of this chart are links")
-                        left -= 1
-                        part = await self._follow(part, source, chart.patient, server, token)
-                    return Read(part, source, _few([*unread, *chart.unread]))
+                    if not left:
+                        raise CannotFetch("too many texts of this chart are links")
+                    left -= 1
+                    text = await self._follow(link, source, chart.patient, server, token)
+                    break
                 except CannotFetch as error:
                     why = why or error.why
+            if text:
+                return text, source, _few([*unread, *chart.unread])
             unread.append(f"{source.reference or source.kind}: {why}")
-        return Read("", None, _few([*unread, *chart.unread]))
+        return "", None, _few([*unread, *chart.unread])
 
     async def _follow(
-        self, link: Link, source: Source, patient: str, server: str | None, token: str | None
+        self, link: str, source: Source, patient: str, server: str | None, token: str | None
     ) -> str:
         said = "its text is a link, and"
         if server is None:
@@ -78,22 +72,18 @@ class RecordServers:
             raise CannotFetch(f"{said} this service may not fetch from that fhirServer (--fhir-server)")
         if token is None or not _TOKEN.fullmatch(token):
             raise CannotFetch(f"{said} the call brings no fhirAuthorization")
-        url = below(server, link.url)
-        if url is None:
+        if (url := below(server, link)) is None:
             raise CannotFetch("its text is a link that leads away from the fhirServer")
         limits = self._limits
-        content, kind = await get(
-            url, accept=ACCEPT, limit=limits.attachment_bytes, seconds=limits.attachment_seconds,
-            authorization=f"Bearer {token}",
-        )  # fmt: skip
-        if kind.split(";")[0].strip().lower() in ("application/fhir+json", "application/json"):
+        content, kind = await get(url, ACCEPT, limits.attachment_bytes, limits.attachment_seconds, token)
+        if media_type(kind) in ("application/fhir+json", "application/json"):
             # Some servers answer with the Binary resource whatever is asked for.
-            return await asyncio.to_thread(_of_binary, content, source, patient, server)
-        return _found(await asyncio.to_thread(text_of, content, kind))
-
-
-def base_of(url: str) -> str:
-    return url.rstrip("/")
+            text = await asyncio.to_thread(_text_of_binary, content, source, patient, server)
+        else:
+            text = await asyncio.to_thread(text_of, content, kind)
+        if not text:
+            raise CannotFetch("what its link leads to is not text")
+        return text
 
 
 def below(base: str, url: str) -> str | None:
@@ -102,33 +92,24 @@ def below(base: str, url: str) -> str | None:
         return None
     try:
         target = urljoin(base + "/", url)
-        ours, theirs = urlsplit(base), urlsplit(target)
-        same = (ours.scheme, ours.netloc.lower()) == (theirs.scheme, theirs.netloc.lower())
     except ValueError:
         return None
-    rest = target[target.find("/", len(f"{theirs.scheme}://")) :].removeprefix(ours.path)
-    within = theirs.path.startswith(ours.path + "/") and _BELOW.fullmatch(rest) and "\\" not in rest
-    dots = {".", ".."} & set(theirs.path.split("/"))
-    return target if same and within and not dots and "#" not in rest else None
+    path, _, query = target.removeprefix(base).partition("?")
+    plain = target.startswith(base + "/") and _PATH.fullmatch(path) and _QUERY.fullmatch(query)
+    return target if plain and not {".", ".."} & set(path.split("/")) else None
 
 
-def _of_binary(content: bytes, source: Source, patient: str, server: str) -> str:
+def _text_of_binary(content: bytes, source: Source, patient: str, server: str) -> str:
     try:
         resource = json.loads(content)
     except (ValueError, RecursionError):
-        resource = None
+        return ""
     if not isinstance(resource, dict) or resource.get("resourceType") != "Binary":
-        return _found("")
+        return ""
     if why := why_not_binary(resource, source, patient, server):
         raise CannotFetch(why)
     data, kind = resource.get("data"), resource.get("contentType")
-    return _found(text_of(data, kind) if isinstance(data, str) and isinstance(kind, str) else "")
-
-
-def _found(text: str) -> str:
-    if not text:
-        raise CannotFetch("what its link leads to is not text")
-    return text
+    return text_of(data, kind) if isinstance(data, str) and isinstance(kind, str) else ""
 
 
 def _few(lines: Sequence[str]) -> tuple[str, ...]:
@@ -136,15 +117,13 @@ def _few(lines: Sequence[str]) -> tuple[str, ...]:
     return (*lines[:_SHOWN], f"and {more} more") if more > 0 else tuple(lines)
 
 
-async def get(
-    url: str, *, accept: str, limit: int, seconds: float, authorization: str | None = None
-) -> tuple[bytes, str]:
+async def get(url: str, accept: str, limit: int, seconds: float, token: str = "") -> tuple[bytes, str]:
     """The body at a trusted address and its content type: no proxy, no redirect, no cookie, and at most
     `limit` bytes within `seconds` for all of it."""
     # What is compressed may unfold to any size: ask for none, and take none.
     headers = {"accept": accept, "accept-encoding": "identity"}
-    if authorization is not None:
-        headers["authorization"] = authorization
+    if token:
+        headers["authorization"] = f"Bearer {token}"
     try:
         async with (
             asyncio.timeout(seconds),

@@ -6,14 +6,12 @@ a file that is only appended to and may be append-only (`chattr +a`) or on anoth
 
 import fcntl
 import hmac
-import io
 import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from heapq import merge
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -74,11 +72,14 @@ class AuditRecord:
     versions: str | None
     context: str | None
     previous: str
-    hash: str
+    hash: str = ""
 
     def content(self) -> bytes:
-        """What the hash is of."""
-        return _hashed({column: getattr(self, column) for column in COLUMNS[:-2]})
+        """What the hash is of: the record without its hashes; an absent context is left out."""
+        said = {column: getattr(self, column) for column in COLUMNS[:-2]}
+        if said["context"] is None:
+            del said["context"]
+        return _ENCODER.encode(said).encode("ascii")
 
     def to_json(self) -> dict[str, Any]:
         return {n: json.loads(v) if n in _JSON and v is not None else v for n, v in asdict(self).items()}
@@ -87,24 +88,8 @@ class AuditRecord:
 COLUMNS = tuple(AuditRecord.__dataclass_fields__)
 
 
-def _hashed(said: Mapping[str, Any]) -> bytes:
-    """Canonical bytes of a record without its hashes; an absent context is left out."""
-    absent = {"context"} if said["context"] is None else set()
-    return _ENCODER.encode({name: said[name] for name in said.keys() - absent}).encode("ascii")
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else _ENCODER.encode(value)
-
-
-def _flat(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else _spelled(tuple(value.items()))
-
-
-@lru_cache(maxsize=256)
-def _spelled(items: tuple[tuple[str, Any], ...]) -> str:
-    """Priors and versions are the same from answer to answer."""
-    return _ENCODER.encode(dict(items))
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else _ENCODER.encode(dict(value))
 
 
 def now() -> str:
@@ -129,8 +114,10 @@ class AuditKey:
         if len(secret) != KEY_BYTES:
             raise BadInput(f"an audit key is {KEY_BYTES} bytes; this one has {len(secret)}")
         uses = (b"chain", b"text", b"person")
-        self._chain, self._text, self._person = (_mac(secret, b"simdx audit " + use) for use in uses)
-        self.id = _mac(self._chain, b"id").hex()[:16]  # names the key without giving it away
+        self._chain, self._text, self._person = (
+            hmac.digest(secret, b"simdx audit " + use, "sha256") for use in uses
+        )
+        self.id = _mac(self._chain, "id")[:16]  # names the key without giving it away
 
     @classmethod
     def from_file(cls, path: Path, create: bool = False) -> Self:
@@ -150,38 +137,36 @@ class AuditKey:
             said = f"is not {2 * KEY_BYTES} hexadecimal digits: restore it from a copy"
             raise BadInput(f"the audit key {path} {said}; no other key opens its log") from None
 
-    def chain_hash(self, previous: str, content: bytes) -> str:
-        return _mac(self._chain, previous.encode("ascii") + b"\n" + content).hex()
+    def chain_hash(self, record: AuditRecord) -> str:
+        return _mac(self._chain, record.previous + "\n", record.content())
 
     def text_hash(self, text: str) -> str:
-        return _mac(self._text, text.encode("utf-8", "surrogatepass")).hex()
+        return _mac(self._text, text)
 
     def person_hash(self, role: str, identifier: str) -> str:
         """Names a person to whoever has the key and asks for them by id, and to nobody else."""
-        return _mac(self._person, f"{role}\n{identifier}".encode("utf-8", "surrogatepass")).hex()
+        return _mac(self._person, f"{role}\n{identifier}")
 
     def chained(self, entry: Entry, seq: int, at: str, previous: str) -> AuditRecord:
         """The record of an entry in its place."""
         people = {f"{role}_hash": self.person_hash(role, who) for role, who in entry.people.items()}
-        said: dict[str, Any] = {
-            "seq": seq, "id": entry.id, "at": at, "kind": entry.kind, "caller": entry.caller,
-            "panel": entry.panel, "about": entry.about,
-            "text_hash": None if entry.text is None else self.text_hash(entry.text),
-            "prior": _flat(entry.prior), "answer": _json(entry.answer), "versions": _flat(entry.versions),
-            "context": _json({**entry.context, **people} or None),
-        }  # fmt: skip
-        return AuditRecord(**said, previous=previous, hash=self.chain_hash(previous, _hashed(said)))
+        record = AuditRecord(
+            seq, entry.id, at, entry.kind, entry.caller, entry.panel, entry.about,
+            None if entry.text is None else self.text_hash(entry.text), _json(entry.prior),
+            _json(entry.answer), _json(entry.versions), _json({**entry.context, **people} or None), previous,
+        )  # fmt: skip
+        return replace(record, hash=self.chain_hash(record))
 
     def made(self, record: AuditRecord) -> bool:
         """Is the record as this key chained it?"""
         try:
-            return record.hash == self.chain_hash(record.previous, record.content())
+            return record.hash == self.chain_hash(record)
         except (TypeError, ValueError):  # a value that no record can hold
             return False
 
 
-def _mac(key: bytes, content: bytes) -> bytes:
-    return hmac.digest(key, content, "sha256")
+def _mac(key: bytes, text: str, more: bytes = b"") -> str:
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass") + more, "sha256").hex()
 
 
 # --------------------------------------------------------------------------- checkpoints
@@ -194,48 +179,42 @@ class Checkpoint:
     at: str
 
 
-class CheckpointFile:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+def note(file: Path, head_after: Callable[[Checkpoint | None], Checkpoint]) -> None:
+    """Append the head that `head_after` gives for the last line, on the disk before this returns.
 
-    def note(self, head_after: Callable[[Checkpoint | None], Checkpoint]) -> None:
-        """Append the head that `head_after` gives for the last line, on the disk before this returns.
-
-        A lock on the file keeps the lines in order where several services write it.
-        """
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "rb+", 0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-                tail = file.read()
-                last = next(filter(None, map(_parsed, reversed(tail.split(b"\n")))), None)
-                made = head_after(last)
-                if last is None or made.records > last.records:
-                    torn = b"\n" if tail and not tail.endswith(b"\n") else b""  # by a crash: left as it is
-                    file.write(torn + json.dumps(asdict(made)).encode("ascii") + b"\n")
-                    os.fsync(file.fileno())
-        except OSError as error:
-            raise self._failed("written", error) from None
-
-    def read(self) -> Iterator[Checkpoint]:
-        """Every checkpoint that is there when this is called, in order; half a line is passed over."""
-        try:
-            file = self.path.open("rb") if self.path.exists() else io.BytesIO()
-        except OSError as error:
-            raise self._failed("read", error) from None
-        end = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        return _checkpoints(file, end)
-
-    def _failed(self, how: str, error: OSError) -> AuditUnavailable:
-        return AuditUnavailable(f"the checkpoint file {self.path} cannot be {how}: {error.strerror}")
+    A lock on the file keeps the lines in order where several services write it.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "rb+", 0) as lines:
+            fcntl.flock(lines, fcntl.LOCK_EX)
+            lines.seek(max(0, lines.seek(0, os.SEEK_END) - _TAIL))
+            tail = lines.read()
+            last = next(filter(None, map(_parsed, reversed(tail.split(b"\n")))), None)
+            made = head_after(last)
+            if last is None or made.records > last.records:
+                torn = b"\n" if tail and not tail.endswith(b"\n") else b""  # by a crash: left as it is
+                lines.write(torn + json.dumps(asdict(made)).encode("ascii") + b"\n")
+                os.fsync(lines.fileno())
+    except OSError as error:
+        raise AuditUnavailable(f"the checkpoint file {file} cannot be written: {error.strerror}") from None
 
 
-def _checkpoints(file: BinaryIO, end: int) -> Iterator[Checkpoint]:
-    with file:
-        while file.tell() < end:
-            if found := _parsed(file.readline(_TAIL)):
+def read_checkpoints(file: Path) -> Iterator[Checkpoint]:
+    """Every checkpoint that is there when this is called, in order; half a line is passed over."""
+    try:
+        lines = file.open("rb")
+    except FileNotFoundError:
+        return iter(())
+    except OSError as error:
+        raise AuditUnavailable(f"the checkpoint file {file} cannot be read: {error.strerror}") from None
+    return _checkpoints(lines, os.fstat(lines.fileno()).st_size)
+
+
+def _checkpoints(lines: BinaryIO, end: int) -> Iterator[Checkpoint]:
+    with lines:
+        while lines.tell() < end:
+            if found := _parsed(lines.readline(_TAIL)):
                 yield found
 
 

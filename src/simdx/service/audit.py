@@ -1,6 +1,7 @@
-"""The log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
+"""The audit log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
 
-The database serialises appending, not this process, so several services may write one log.
+It holds no case text, only a keyed hash. The database serialises appending, not this process, so several
+services may write one log. What a record says and how the records are chained is in `audit_chain`.
 """
 
 import os
@@ -15,10 +16,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.service.audit import chain
-from simdx.service.audit.chain import COLUMNS, GENESIS, AuditKey, AuditRecord, AuditUnavailable, Entry
+from simdx.errors import BadInput, RunFailed
+from simdx.service import audit_chain as chain
+from simdx.service.audit_chain import (
+    COLUMNS,
+    GENESIS,
+    KINDS,
+    AuditKey,
+    AuditRecord,
+    AuditUnavailable,
+    Entry,
+)
 
+__all__ = ["KINDS", "AuditKey", "AuditRecord", "AuditStore", "AuditUnavailable", "Entry"]
 CHECKPOINT_SECONDS = 1.0  # the longest a record waits for its checkpoint: what a crash may take unseen
 REFUSAL_SECONDS = 60.0  # between two records of callers that were turned away
 ADDRESSES = 16  # counted one by one in that time; the rest are counted together
@@ -50,10 +60,8 @@ class Database:
             self.place = str(self._file)
             _check_file(self._file, must_exist)
         elif url.startswith(("postgresql://", "postgres://")):
-            try:
-                import psycopg
-            except ImportError:
-                raise MissingExtra("an audit log in PostgreSQL", "service") from None
+            import psycopg
+
             self.failures = (psycopg.Error,)
         else:
             raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")
@@ -74,38 +82,24 @@ class Database:
             return connection.execute(sql, values)
         return connection.execute(sql.replace("?", "%s"), values or None)
 
-    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
-        """The rows, some at a time, inside a transaction."""
+    def records(self, connection: Any) -> Generator[AuditRecord]:
+        """Every record in order, some at a time, inside a transaction."""
         with closing(connection.cursor() if self._file else connection.cursor(name="records")) as cursor:
-            cursor.execute(sql)
-            yield from cursor
-
-    @contextmanager
-    def reading(self, connection: Any) -> Iterator[None]:
-        """Reads within it see one state, whatever others write meanwhile."""
-        self.execute(connection, "BEGIN" if self._file else "BEGIN ISOLATION LEVEL REPEATABLE READ")
-        try:
-            yield
-        finally:
-            connection.rollback()
+            cursor.execute(f"{_SELECT} ORDER BY seq")
+            yield from (AuditRecord(*row) for row in cursor)
 
     @contextmanager
     def writing(self, connection: Any) -> Iterator[None]:
         """One writer at a time, of all services; it commits at the end or leaves nothing behind."""
-        for lock in ("BEGIN IMMEDIATE",) if self._file else ("BEGIN", "SELECT pg_advisory_xact_lock(7349)"):
+        with connection if self._file else connection.transaction():
+            lock = "BEGIN IMMEDIATE" if self._file else "SELECT pg_advisory_xact_lock(7349)"
             self.execute(connection, lock)
-        try:
             yield
-        except BaseException:
-            connection.rollback()
-            raise
-        connection.commit()
 
-    def damage(self, connection: Any) -> str | None:
-        """What SQLite finds wrong with its file; a server looks after its own."""
-        if self._file and self.execute(connection, "PRAGMA integrity_check(1)").fetchone() != ("ok",):
-            return "the database file is damaged"
-        return None
+    def is_damaged(self, connection: Any) -> bool:
+        """Does SQLite find anything wrong with its file? A server looks after its own."""
+        check = "PRAGMA integrity_check(1)"
+        return self._file is not None and self.execute(connection, check).fetchone() != ("ok",)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -120,6 +114,13 @@ class Database:
     def opened(self) -> Iterator[Any]:
         """A connection for a while, guarded."""
         with self.guarded(), closing(self.connect()) as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Any]:
+        """A connection that sees one state, whatever others write meanwhile."""
+        with self.opened() as connection:
+            self.execute(connection, "BEGIN" if self._file else "BEGIN ISOLATION LEVEL REPEATABLE READ")
             yield connection
 
 
@@ -144,8 +145,7 @@ class AuditStore:
         self, url: str, key: AuditKey, *, checkpoints: Path | None = None, must_exist: bool = False
     ) -> None:
         """A new log gets its tables; its head is noted in the file `checkpoints`."""
-        self._db, self._key = Database(url, must_exist), key
-        self._file = None if checkpoints is None else chain.CheckpointFile(checkpoints)
+        self._db, self._key, self._file = Database(url, must_exist), key, checkpoints
         self._lock = threading.Lock()  # held by the one who writes
         self._connection: Any = None
         self._since: float | None = None  # when the oldest record without a checkpoint was written
@@ -203,7 +203,7 @@ class AuditStore:
         if if_overdue and (since is None or time.monotonic() - since < CHECKPOINT_SECONDS):
             return
         if self._file is not None:
-            self._file.note(self._head_after)
+            chain.note(self._file, self._head_after)
         if since == self._since:  # else a record was written meanwhile
             self._since = None
 
@@ -257,19 +257,15 @@ class AuditStore:
         self, *, limit: int = 50, before: int | None = None, kind: str | None = None
     ) -> list[AuditRecord]:
         """The latest records first, optionally those before a sequence number."""
-        wanted = {"kind = ?": kind, "seq < ?": before}
+        wanted = {"kind = ?": kind, "seq < ?": before, "seq >= ?": 0}
         wanted = {column: value for column, value in wanted.items() if value is not None}
-        sql = f"{_SELECT} WHERE {' AND '.join(['1 = 1', *wanted])} ORDER BY seq DESC LIMIT ?"
+        sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?"
         return [AuditRecord(*row) for row in self._read(sql, [*wanted.values(), limit])]
 
     def records(self) -> Generator[AuditRecord]:
         """Every record in order, streamed."""
-        with self._db.opened() as connection, self._db.reading(connection):
-            yield from self._walk(connection)
-
-    def _walk(self, connection: Any) -> Generator[AuditRecord]:
-        with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
-            yield from (AuditRecord(*row) for row in rows)
+        with self._db.snapshot() as connection:
+            yield from self._db.records(connection)
 
     def head(self) -> tuple[int, str]:
         with self._db.opened() as connection:
@@ -286,14 +282,15 @@ class AuditStore:
 
         The files are opened before the log: while others write, it is never behind them.
         """
-        own = [] if self._file is None else [self._file.path]
-        opened = [chain.CheckpointFile(path).read() for path in dict.fromkeys([*own, *files])]
-        with self._db.opened() as connection, self._db.reading(connection):
+        own = [self._file] if self._file else []
+        opened = [chain.read_checkpoints(path) for path in dict.fromkeys([*own, *files])]
+        with self._db.snapshot() as connection:
             head = self._head(connection)
-            with closing(self._walk(connection)) as records:
+            with closing(self._db.records(connection)) as records:
                 found = chain.verify(records, self._key, head, opened, noted)
-            damage = self._db.damage(connection) if found.ok else None
-            return replace(found, ok=False, problem=damage) if damage else found
+            if found.ok and self._db.is_damaged(connection):
+                return replace(found, ok=False, problem="the database file is damaged")
+            return found
 
     def ready(self) -> None:
         """Raises AuditUnavailable when the database does not answer or the head cannot be noted."""
