@@ -154,7 +154,7 @@ KNOWN = {
     "service/config.py": {"urllib"},  # the parsing of addresses
     # Key sets and attachments come in, from servers the operator named.
     "service/record_servers.py": {"httpx2", "urllib"},
-    "service/server.py": {"socket"},  # listens
+    "service/app.py": {"socket"},  # listens
 }
 
 

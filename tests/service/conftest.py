@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import Limits, ServiceConfig
-from simdx.service.meters import Meters
 from simdx.service.registry import Registry
+from simdx.service.wire import Meters
 from tests.loopback import until
 
 PANEL = "oral-lesions"
@@ -43,7 +43,7 @@ def kind(reply: Any) -> str:
 
 def told(meters: Meters, name: str) -> float:
     """A figure as Prometheus reads it, over all its labels; nought where there is none yet."""
-    lines = meters.exposition().decode().splitlines()
+    lines = meters.exposition().body.decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
 
 

@@ -56,16 +56,14 @@ def test_two_active_tokens_do_not_share_a_name(tmp_path: Path) -> None:
 def test_requests_need_a_token_and_the_right_scope(guarded: Guarded) -> None:
     client, plain, admin, tokens = guarded
     bare = client.post("/v1/classify", json=ASK)
-    assert (bare.status_code, bare.json()["type"]) == (401, "urn:simdx:problem:no-token")
+    assert (bare.status_code, kind(bare)) == (401, "no-token")
     assert bare.headers["www-authenticate"].startswith("Bearer")
     for wrong in ("Bearer nonsense", "Basic abc", "Bearer", f"Token {plain}"):
         reply = client.post("/v1/classify", json=ASK, headers={"authorization": wrong})
-        assert (reply.status_code, reply.json()["type"]) == (401, "urn:simdx:problem:bad-token")
-    assert client.post("/v1/classify", json=ASK, headers=bearer(plain)).status_code == 200
+        assert (reply.status_code, kind(reply)) == (401, "bad-token")
     for path in ("/v1/audit", "/v1/audit/verify", "/metrics"):
-        assert client.get(path).status_code == 401
-        assert client.get(path, headers=bearer(plain)).status_code == 403
-        assert client.get(path, headers=bearer(admin)).status_code == 200
+        replies = [client.get(path), *(client.get(path, headers=bearer(token)) for token in (plain, admin))]
+        assert [reply.status_code for reply in replies] == [401, 403, 200]
     for path in ("/healthz", "/readyz", "/", "/cds-services"):
         assert client.get(path).status_code == 200
     other, _ = tokens.new("other", ("classify",))
@@ -176,13 +174,14 @@ def test_the_cards_link_works_with_the_token_that_got_the_card(card: Card) -> No
     address, answer = sent["links"][0]["url"].split("#answer=")
     assert client.get(address.removeprefix(URL)).status_code == 200
     # What the page asks for when it is opened with that fragment.
-    script = client.get("/static/auditview.js").text
-    assert "`/v1/answers/${" in script
-    found = client.get(f"/v1/answers/{answer}", headers=headers["own"]).json()["record"]
-    assert found["id"] == answer
-    assert found["answer"]["label"]
-    assert client.get(f"/v1/answers/{answer}", headers=headers["admin"]).status_code == 200
-    other = client.get(f"/v1/answers/{answer}", headers=headers["other"])
+    assert "`/v1/answers/${" in client.get("/static/auditview.js").text
+    own, admin, other = (
+        client.get(f"/v1/answers/{answer}", headers=h)
+        for h in (headers[who] for who in ("own", "admin", "other"))
+    )
+    assert own.json()["record"]["id"] == answer
+    assert own.json()["record"]["answer"]["label"]
+    assert admin.status_code == 200
     assert (other.status_code, kind(other)) == (404, "unknown-answer")
     assert client.get(f"/v1/answers/{answer}").status_code == 401
     assert client.get("/v1/answers/nonsense", headers=headers["own"]).status_code == 422

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from simdx.service import batching
 from simdx.service.audit import Entry
 from simdx.service.batching import BUSY, Batcher, InferenceRequest, InferenceResult
 from simdx.service.config import Limits
-from simdx.service.meters import Meters
 from simdx.service.problems import Problem
+from simdx.service.wire import Meters
 
 
 def said(text: str, note: str | None = None) -> Answer:
@@ -58,15 +57,17 @@ class Scripted:
         return [said(text, note) for text in observations.texts]
 
 
+def sent(told: InferenceResult) -> bytes:
+    if told.answers[0].label == "unwritable":
+        raise Problem("bad-input", "no")
+    return b"sent " + told.answers[0].label.encode()
+
+
 def ask(
-    text: str,
-    request: str = "r",
-    prior: Prior | None = None,
-    panel: str = "p",
-    n: int = 1,
-    caller: str = "me",
+    text: str, prior: Prior | None = None, panel: str = "p", n: int = 1, caller: str = "me", **more: Any
 ) -> InferenceRequest:
-    return InferenceRequest(panel, "auto", prior or Prior.uniform(2), (text,) * n, caller, request)
+    uniform = Prior.uniform(2)
+    return InferenceRequest(panel, "auto", prior or uniform, (text,) * n, caller, "r", sent, **more)
 
 
 def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scripted, list]:
@@ -85,22 +86,30 @@ def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scrip
     return asyncio.run(main()), scripted, written
 
 
-async def held(batcher: Batcher, scripted: Scripted, *asks: InferenceRequest) -> list[Any]:
-    """What becomes of these, all of them waiting while the engine is held in the call of the first."""
+async def held(batcher: Batcher, scripted: Scripted, *asks: Any, then: Any = None) -> list[Any]:
+    """What becomes of these requests or coroutines, which wait while the engine is held in the call of the
+    first; `then` is what happens before it is let go."""
     scripted.open.clear()
     tasks = []
     for one in asks:
-        tasks.append(asyncio.create_task(batcher.ask(one)))
-        await asyncio.sleep(0.05 if len(tasks) == 1 else 0)
+        todo = batcher.ask(one) if isinstance(one, InferenceRequest) else one
+        tasks.append(asyncio.create_task(todo))
+        await asyncio.sleep(0 if len(tasks) > 1 else 0.05)
+    await asyncio.sleep(0.05)
+    closing = asyncio.create_task(then) if then else None
     await asyncio.sleep(0.05)
     scripted.open.set()
+    if closing:
+        await closing
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_waiting_asks_of_one_kind_share_calls_and_others_do_not() -> None:
-    skewed = Prior(np.array([0.9, 0.1]), 2.0)
+def of(kinds: list[Any]) -> list[str]:
+    return [getattr(told, "kind", type(told).__name__) for told in kinds]
 
-    kinds: list[dict[str, Any]] = [{}, {"prior": skewed}, {"panel": "q"}]
+
+def test_waiting_asks_of_one_kind_share_calls_and_others_do_not() -> None:
+    kinds: list[dict[str, Any]] = [{}, {"prior": Prior(np.array([0.9, 0.1]), 2.0)}, {"panel": "q"}]
     asked = [ask("first"), *(ask(f"t{i}", **kinds[i % 3]) for i in range(12))]
     told, scripted, written = run(lambda b, s: held(b, s, *asked))
     assert [t.answers[0].label for t in told] == [a.texts[0] for a in asked]  # everyone got their own
@@ -116,95 +125,53 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
             await batcher.ask(ask(f"{i}"))
             await batcher.ask(ask(f"{i} again"))
 
-        scripted.open.clear()
-        first = asyncio.create_task(batcher.ask(ask("first")))
-        await asyncio.sleep(0.05)
-        crowd = [asyncio.create_task(twice(i)) for i in range(batching.CROWD)]
-        await asyncio.sleep(0.05)
-        late = asyncio.create_task(batcher.ask(ask("late")))  # it finds the next batch full
-        await asyncio.sleep(0.05)
-        scripted.open.set()
-        await asyncio.gather(first, late, *crowd)
+        late = batcher.ask(ask("late"))  # it finds the next batch full
+        await held(batcher, scripted, ask("first"), *map(twice, range(batching.CROWD)), late)
 
     _, scripted, _ = run(scenario, batch_texts=batching.CROWD)
     assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
 
 
-def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "ASKING_SECONDS", 1.0)
-    many = replace(ask("a"), texts=tuple(f"t{i}" for i in range(2 * batching.CROWD)))
-
-    async def scenario(batcher: Batcher, scripted: Scripted) -> None:
-        async with asyncio.timeout(0.9):
-            await batcher.ask(many)
-            await batcher.ask(many)
-
-    run(scenario, batch_texts=4 * batching.CROWD)
-
-
-def test_one_bad_text_does_not_take_the_others_with_it() -> None:
-    results, _, written = run(lambda b, s: held(b, s, *map(ask, ("first", "good", "bad", "fine"))))
-    assert [getattr(r, "kind", "ok") for r in results] == ["ok", "ok", "bad-input", "ok"]
-    assert len(written) == 3
-
-
-def test_one_response_that_cannot_be_written_does_not_take_the_others_with_it() -> None:
-    def write(told: InferenceResult) -> bytes:
-        if told.answers[0].label == "unwritable":
-            raise Problem("bad-input", "no")
-        return b"sent " + told.answers[0].label.encode()
-
-    asked = [replace(ask(t), write=write) for t in ("first", "good", "unwritable", "fine")]
-    results, _, written = run(lambda b, s: held(b, s, *asked))
-    assert [getattr(r, "sent", b"") for r in results] == [b"sent first", b"sent good", b"", b"sent fine"]
-    hashes = [hashlib.sha256(r.sent).hexdigest() for r in results if isinstance(r, InferenceResult)]
-    assert [entry.context["sent"] for entry in written] == hashes
+def test_what_cannot_be_answered_or_written_does_not_take_the_others_with_it() -> None:
+    asked = map(ask, ("first", "good", "bad", "unwritable", "fine"))
+    told, _, written = run(lambda b, s: held(b, s, *asked))
+    assert of(told) == ["InferenceResult", "InferenceResult", "BadInput", "bad-input", "InferenceResult"]
+    bodies = [told[i].sent for i in (0, 1, 4)]
+    assert bodies == [b"sent first", b"sent good", b"sent fine"]
+    assert [e.context["sent"] for e in written] == [hashlib.sha256(body).hexdigest() for body in bodies]
 
 
 def test_a_full_queue_refuses_and_a_slow_engine_times_out() -> None:
-    async def scenario(batcher: Batcher, scripted: Scripted) -> list[object]:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
         scripted.open.clear()
-        held = asyncio.create_task(batcher.ask(ask("held")))
-        await asyncio.sleep(0.05)
-        waits = asyncio.create_task(batcher.ask(ask("waits", n=2)))
-        await asyncio.sleep(0.01)
-        over = asyncio.create_task(batcher.ask(ask("over", n=2)))
-        return await asyncio.gather(held, waits, over, return_exceptions=True)
+        tasks = []
+        for one in (ask("held"), ask("waits", n=2), ask("over", n=2)):
+            tasks.append(asyncio.create_task(batcher.ask(one)))
+            await asyncio.sleep(0.05)
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
-    results, scripted, _ = run(scenario, waiting_texts=3, seconds=0.3)
-    assert [r.kind for r in results] == ["timeout", "timeout", "overloaded"]
-    assert all(r.retry_after for r in results)
+    told, scripted, _ = run(scenario, waiting_texts=3, seconds=0.3)
+    assert of(told) == ["timeout", "timeout", "overloaded"]
+    assert all(r.retry_after for r in told)
     assert ("waits",) not in scripted.calls  # given up before its turn: not worked on
 
 
 def test_a_caller_with_many_texts_does_not_starve_the_others() -> None:
     """24 requests of 256 texts of one caller left others without an answer (finding N3)."""
-
-    async def scenario(batcher: Batcher, scripted: Scripted) -> tuple[Any, ...]:
-        scripted.open.clear()
-        greedy = [asyncio.create_task(batcher.ask(ask(f"g{i}", n=256, caller="greedy"))) for i in range(24)]
-        await asyncio.sleep(0.05)
-        honest = [asyncio.create_task(batcher.ask(ask(f"h{i}", caller=f"honest {i}"))) for i in range(5)]
-        await asyncio.sleep(0.05)
-        scripted.open.set()
-        return await asyncio.gather(*honest), await asyncio.gather(*greedy, return_exceptions=True)
-
-    (honest, greedy), scripted, _ = run(
-        scenario, caller_texts=1_024, waiting_texts=1_024, batch_texts=64, seconds=20.0
-    )
-    assert [h.answers[0].label for h in honest] == [f"h{i}" for i in range(5)]
-    assert {f"h{i}" for i in range(5)} <= set(scripted.calls[1])  # the first was under way when they came
-    assert [g.kind for g in greedy if isinstance(g, Problem)] == ["too-many-requests"] * 20
-    assert all(len(g.answers) == 256 for g in greedy if isinstance(g, InferenceResult))
+    greedy = [ask(f"g{i}", n=256, caller="greedy") for i in range(24)]
+    names = [f"h{i}" for i in range(5)]
+    honest = [ask(name, caller=name) for name in names]
+    limits = {"caller_texts": 1_024, "waiting_texts": 1_024, "batch_texts": 64, "seconds": 20.0}
+    told, scripted, _ = run(lambda b, s: held(b, s, *greedy, *honest), **limits)
+    assert [h.answers[0].label for h in told[24:]] == names
+    assert set(names) <= set(scripted.calls[1])  # the first was under way when they came
+    assert sorted(of(told[:24])) == ["InferenceResult"] * 4 + ["too-many-requests"] * 20
+    assert all(len(g.answers) == 256 for g in told[:24] if isinstance(g, InferenceResult))
     assert max(map(len, scripted.calls)) == 64  # a long request is answered in several calls
 
 
 def test_callers_who_want_different_things_take_turns() -> None:
-    asked = [
-        ask("first"),
-        *(ask(f"a{i}", panel="p", caller="a") for i in range(40)),
-        ask("b", panel="q", caller="b"),
-    ]
+    asked = [ask("first"), *(ask(f"a{i}", caller="a") for i in range(40)), ask("b", panel="q", caller="b")]
     _, scripted, _ = run(lambda b, s: held(b, s, *asked))
     assert scripted.calls.index(("b",)) <= 3
 
@@ -213,42 +180,32 @@ def test_no_answer_leaves_without_its_record() -> None:
     def full(entries: Sequence[Entry]) -> None:
         raise OSError("disk full")
 
-    (result,), _, _ = run(lambda b, s: held(b, s, ask("x")), record=full)
-    assert isinstance(result, OSError)
+    (told,), _, _ = run(lambda b, s: held(b, s, ask("x")), record=full)
+    assert isinstance(told, OSError)
 
 
 def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
-    told, _, written = run(lambda b, s: b.ask(ask("x", request="q", n=2)))
-    assert [e.id for e in written] == ["q.0", "q.1"]
+    told, _, written = run(lambda b, s: b.ask(ask("x", n=2)))
+    assert [e.id for e in written] == ["r.0", "r.1"]
     assert written[0].answer["typicality"] is None
-    assert len(written[0].answer["sha256"]) == 64
+    assert written[0].answer["sha256"] == hashlib.sha256(told.bodies[0]).hexdigest()
     assert b'"typicality":null' in told.bodies[0]
 
 
 def test_closing_tells_those_who_wait() -> None:
-    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
-        scripted.open.clear()
-        held = asyncio.create_task(batcher.ask(ask("held")))
-        await asyncio.sleep(0.05)
-        waits = asyncio.create_task(batcher.ask(ask("waits", panel="q")))
-        await asyncio.sleep(0.05)
-        closing = asyncio.create_task(asyncio.to_thread(batcher.close))
-        await asyncio.sleep(0.05)
-        scripted.open.set()
-        await closing
-        return await asyncio.gather(held, waits, return_exceptions=True)
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
+        closing = asyncio.to_thread(batcher.close)
+        return await held(batcher, scripted, ask("held"), ask("waits", panel="q"), then=closing)
 
-    (held, waits), _, _ = run(scenario)
-    assert held.answers[0].label == "held"
-    assert isinstance(waits, Problem)
-    assert waits.kind == "overloaded"
+    told, _, _ = run(scenario)
+    assert of(told) == ["InferenceResult", "overloaded"]
 
 
 def test_a_busy_engine_answers_without_explaining_and_says_so() -> None:
     async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
         calm = await batcher.ask(ask("calm"))
-        many = [ask("held"), *(ask(f"t{i}") for i in range(30))]
-        return [calm, *await held(batcher, scripted, *many, replace(ask("lone", panel="q"), alone=True))]
+        many = [ask("held"), *(ask(f"t{i}") for i in range(30)), ask("lone", panel="q", alone=True)]
+        return [calm, *await held(batcher, scripted, *many)]
 
     (calm, _, first, *_, last, lone), scripted, _ = run(scenario)
     notes = [t.answers[0].provenance.notes for t in (calm, first, last, lone)]

@@ -98,9 +98,9 @@ def test_service_log_fhir_and_card(app: FastAPI, client: TestClient, expected: d
 
 def test_final_diagnoses_agree_with_none_of_these(client: TestClient) -> None:
     answered = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
-    said = {"answer": answered.headers["simdx-answer"]}
-    assert client.post("/v1/feedback", json={**said, "label": None}).json()["agrees"] is True
-    assert client.post("/v1/feedback", json={**said, "label": LABELS[0]}).json()["agrees"] is False
+    for label, agrees in ((None, True), (LABELS[0], False)):
+        said = {"answer": answered.headers["simdx-answer"], "label": label}
+        assert client.post("/v1/feedback", json=said).json()["agrees"] is agrees
 
 
 def test_closed_leaves_it_out(cli: Cli) -> None:  # noqa: F811

@@ -1,15 +1,15 @@
 """Panels of a caller's own: labels of the library, a panel made of them, which texts to label."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from simdx.panels import load_panel
-from simdx.service.auth import TokenFile
 from tests.loopback import until
-from tests.service.conftest import PANEL, TEXT, URL, bearer, create_app, kind, make_config
+from tests.service.conftest import PANEL, TEXT, Guarded, bearer, kind
 
 HEADACHES = ["migraine", "tension headache", "cluster headache"]
 
@@ -24,9 +24,17 @@ def test_the_library_is_searched_by_name_alias_and_code(client: TestClient) -> N
     assert {entry["how"] for entry in meant} == {"meaning"}
 
 
-@pytest.mark.parametrize("query", ["", "   ", "x" * 201])
-def test_a_query_is_bounded(client: TestClient, query: str) -> None:
-    reply = client.get("/v1/library", params={"q": query})
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *((f"/v1/library?q={query}", None) for query in ("", "   ", "x" * 201)),
+        ("/v1/ask", {"panel": PANEL, "texts": [TEXT] * 7}),
+        ("/v1/ask", {"panel": PANEL, "texts": [TEXT] * 2_001}),
+        ("/v1/ask", {"panel": PANEL, "texts": [TEXT] * 8, "count": 21}),
+    ],
+)
+def test_queries_and_texts_to_choose_from_are_bounded(client: TestClient, path: str, body: Any) -> None:
+    reply = client.get(path) if body is None else client.post(path, json=body)
     assert reply.status_code == 422
     assert kind(reply) in ("invalid-body", "bad-input")
 
@@ -83,23 +91,18 @@ def test_some_texts_are_chosen_and_nothing_is_recorded(app: FastAPI, client: Tes
     assert app.state.simdx.audit.head() == before
 
 
-@pytest.mark.parametrize("change", [{"texts": [TEXT] * 7}, {"texts": [TEXT] * 2_001}, {"count": 21}])
-def test_texts_to_choose_from_are_bounded(client: TestClient, change: dict[str, object]) -> None:
-    body = {"panel": PANEL, "texts": [TEXT] * 8, **change}
-    assert kind(client.post("/v1/ask", json=body)) == "invalid-body"
-
-
-def test_the_gate_stands_before_all_of_it(tmp_path: Path) -> None:
-    config = make_config(tmp_path, require_token=True)
-    tokens = TokenFile(tmp_path / "tokens.json")
-    every, _ = tokens.new("every", ("classify",))
+def test_the_gate_stands_before_all_of_it(guarded: Guarded) -> None:
+    client, every, _, tokens = guarded
     one, _ = tokens.new("one", ("classify",), panels=(PANEL,))
-    with TestClient(create_app(config), base_url=URL) as client:
-        paths = ("/v1/library?q=gout", "/v1/library/panel?label=gout&label=asthma")
-        assert [client.get(path).status_code for path in paths] == [401, 401]
-        assert [client.get(path, headers=bearer(every)).status_code for path in paths] == [200, 200]
-        assert client.get(paths[0], headers=bearer(one)).status_code == 200
-        assert kind(client.get(paths[1], headers=bearer(one))) == "wrong-panel"
-        body = {"panel": "made", "labels": ["gout", "asthma"], "text": TEXT}
-        assert kind(client.post("/v1/classify", json=body, headers=bearer(one))) == "wrong-panel"
-        assert client.post("/v1/ask", json={}).status_code == 401
+    search, made = "/v1/library?q=gout", "/v1/library/panel?label=gout&label=asthma"
+    for path in (search, made):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers=bearer(every)).status_code == 200
+    assert client.get(search, headers=bearer(one)).status_code == 200
+    body = {"panel": "made", "labels": ["gout", "asthma"], "text": TEXT}
+    refused = (
+        client.get(made, headers=bearer(one)),
+        client.post("/v1/classify", json=body, headers=bearer(one)),
+    )
+    assert [kind(reply) for reply in refused] == ["wrong-panel"] * 2
+    assert client.post("/v1/ask", json={}).status_code == 401

@@ -68,18 +68,16 @@ def test_no_preview_without_a_recorded_answer_to_the_same_text(guarded: Guarded)
 
 
 def test_intervals_hold_the_posterior_and_shrink_with_simulations() -> None:
-    def answer(n: float, outside: float, prior: dict[str, float]) -> dict:
-        return {
+    def intervals(n: float, outside: float) -> dict[str, tuple[float, float]]:
+        return posterior_intervals({
             "among_labels": {"a": 0.7, "b": 0.3, "c": 0.0}, "effective_simulations": n,
-            "out_of_class": outside, "provenance": {"prior": prior},
-        }  # fmt: skip
+            "out_of_class": outside, "provenance": {"prior": {"a": 0.5, "b": 0.5, "c": 0.0}},
+        })  # fmt: skip
 
-    prior = {"a": 0.5, "b": 0.5, "c": 0.0}
-    few, many = (posterior_intervals(answer(n, 0.0, prior)) for n in (10, 1000))
-    for intervals in (few, many):
-        assert intervals["a"][0] <= 0.7 <= intervals["a"][1]
-        assert intervals["c"] == (0.0, 0.0)  # impossible stays impossible
+    few, many = intervals(10, 0.0), intervals(1000, 0.0)
+    for found in (few, many):
+        assert found["a"][0] <= 0.7 <= found["a"][1]
+        assert found["c"] == (0.0, 0.0)  # impossible stays impossible
     assert many["a"][1] - many["a"][0] < 0.2 * (few["a"][1] - few["a"][0])
-    pulled = posterior_intervals(answer(10, 1.0, prior))
-    assert pulled["a"] == pytest.approx((0.0, 0.0))  # none of these has it all
-    assert posterior_intervals(answer(0, 0.0, prior))["b"][1] > 0.9
+    assert intervals(10, 1.0)["a"] == pytest.approx((0.0, 0.0))  # none of these has it all
+    assert intervals(0, 0.0)["b"][1] > 0.9

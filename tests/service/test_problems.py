@@ -54,12 +54,10 @@ def test_bad_bodies_are_typed_problems(
 
 def test_no_address_repeats_a_made_up_label(client: TestClient) -> None:
     first = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).headers["simdx-answer"]
-    bodies = {
-        "/v1/classify": {"panel": PANEL, "text": TEXT, "prior": {SECRET: 0.5}},
-        "/v1/fhir/RiskAssessment": {"panel": PANEL, "text": TEXT, "prior": {SECRET: 0.5}},
-        "/v1/feedback": {"answer": first, "label": SECRET},
-    }
-    for address, body in bodies.items():
+    asked = {"panel": PANEL, "text": TEXT, "prior": {SECRET: 0.5}}
+    labelled = {"answer": first, "label": SECRET}
+    places = {"/v1/classify": asked, "/v1/fhir/RiskAssessment": asked, "/v1/feedback": labelled}
+    for address, body in places.items():
         reply = client.post(address, json=body)
         assert reply.status_code == 422, address
         assert "bad-input" in reply.text, address
@@ -77,25 +75,20 @@ def test_a_body_in_another_encoding_is_told_which_one_is_expected(client: TestCl
     assert client.post("/v1/classify", content=sent.encode("utf-8"), headers=json_type).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("address", "body", "words"),
-    [
-        ("/v1/classify", [], "body: a JSON object is expected."),
-        ("/v1/classify", {"panel": PANEL, "text": TEXT, "prior": [1]}, "prior: a JSON object is expected."),
-        ("/v1/classify", {"text": TEXT}, "panel: it is required and was not sent."),
-        ("/v1/classify", {"panel": PANEL, "text": 5}, "text: a string is expected."),
-        ("/v1/feedback", {"answer": SECRET, "label": None}, "answer: the id of an answer is expected"),
-        (
-            "/v1/classify",
-            {"panel": PANEL, "text": TEXT, "preview": "x"},
-            "preview: the `preview` of an answer",
-        ),
-    ],
-)
-def test_a_wrong_form_is_said_in_plain_words(
-    client: TestClient, address: str, body: object, words: str
-) -> None:
-    reply = client.post(address, json=body)
+FORMS = {
+    "body: a JSON object is expected.": [],
+    "prior: a JSON object is expected.": {"panel": PANEL, "text": TEXT, "prior": [1]},
+    "panel: it is required and was not sent.": {"text": TEXT},
+    "text: a string is expected.": {"panel": PANEL, "text": 5},
+    "preview: the `preview` of an answer": {"panel": PANEL, "text": TEXT, "preview": "x"},
+    "answer: the id of an answer is expected": {"answer": SECRET, "label": None},
+}
+
+
+@pytest.mark.parametrize("words", FORMS)
+def test_a_wrong_form_is_said_in_plain_words(client: TestClient, words: str) -> None:
+    address = "/v1/feedback" if words.startswith("answer") else "/v1/classify"
+    reply = client.post(address, json=FORMS[words])
     assert reply.status_code == 422
     assert reply.json()["detail"].startswith(words)
     assert SECRET not in reply.text

@@ -9,10 +9,11 @@ from jevcompat import runner
 from starlette.testclient import TestClient
 
 from simdx.service.auth import TokenFile
-from simdx.service.config import Limits
-from simdx.service.systemone import Workshop, choice_confidence, made_of, said, score_confidence
+from simdx.service.config import ServiceConfig
+from simdx.service.made import Workshop, made_of
+from simdx.service.systemone import choice_confidence, said, score_confidence
 from simdx.types import NONE_OF_THESE
-from tests.service.conftest import PANEL, TEXT, Live, bearer, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, Guarded, Live, bearer, create_app, make_config
 
 
 def ask(client: TestClient, question: dict[str, object], state: object = TEXT) -> dict[str, object]:
@@ -93,14 +94,12 @@ def test_every_question_has_a_record_of_its_own(app: FastAPI, client: TestClient
     assert records[0].to_json()["answer"]["sha256"] != records[1].to_json()["answer"]["sha256"]
 
 
-def test_a_token_of_named_panels_makes_no_others(tmp_path: Path) -> None:
-    config = make_config(tmp_path, require_token=True)
-    token, _ = TokenFile(config.token_file).new("one panel", ("classify",), panels=(PANEL,))
+def test_a_token_of_named_panels_makes_no_others(guarded: Guarded) -> None:
+    client, _, _, tokens = guarded
+    token, _ = tokens.new("one panel", ("classify",), panels=(PANEL,))
     body = {"state": TEXT, "questions": {"q": {"type": "noul", "instructions": "pain"}}}
-    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
-        reply = client.post("/v1/systemone", json=body, headers=bearer(token))
-    assert reply.status_code == 403
-    assert reply.json()["detail"]["error_type"] == "permission_error"
+    reply = client.post("/v1/systemone", json=body, headers=bearer(token))
+    assert (reply.status_code, reply.json()["detail"]["error_type"]) == (403, "permission_error")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_a_caller_with_many_questions_does_not_starve_the_others() -> None:
     done: list[str] = []
 
     async def scenario() -> None:
-        workshop = Workshop(None, False, Limits())
+        workshop = Workshop(ServiceConfig())
         asked = [workshop.run(caller, done.append, caller) for caller in [*["greedy"] * 60, "honest"]]
         await asyncio.gather(*asked)
         workshop.close()
@@ -162,8 +161,11 @@ def test_a_caller_with_many_questions_does_not_starve_the_others() -> None:
     assert done.index("honest") <= 1
 
 
-def test_the_world_beside_options_does_not_hold_them() -> None:
+def test_the_world_beside_options_does_not_hold_them_and_stands_for_one_without_words() -> None:
     _, bank = made_of({"gout": "", "asthma": ""})
     assert bank.counts == {"gout": 8, "asthma": 8}
     assert not set(bank.background) & set(bank.texts)
     assert len(bank.background) > 50
+    _, bank = made_of({"true": "pain", "false": ""})
+    assert bank.counts["true"] == 1
+    assert bank.counts["false"] > 50  # without words of its own it is anything else

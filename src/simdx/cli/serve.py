@@ -83,8 +83,13 @@ def serve(
     access_log: Annotated[bool, Option("--access-log", help="Log id, route, status and time.")] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a web page at /. Binds to loopback by default."""
+    try:
+        from simdx.service.app import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "simdx":
+            raise
+        raise MissingExtra("the service", "service") from None
     from simdx.service.config import CdsClient, ServiceConfig
-    from simdx.service.server import serve as run
 
     if chosen.public_url is not None and not chosen.public_url.startswith(("http://", "https://")):
         raise BadInput("--public-url is an address such as https://simdx.clinic.example")

@@ -1,14 +1,17 @@
-"""The application: everything loaded, every route mounted, every error a problem."""
+"""The application: everything loaded, every route mounted, every error a problem; and running it."""
 
 import asyncio
 import contextlib
+import gc
 import hmac
 import logging
 import os
-from collections.abc import AsyncIterator
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -24,34 +27,33 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, fhir, own_panels, routes, schemas, systemone
+from simdx.service import cds, fhir, routes, schemas, systemone
 from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
-from simdx.service.auth import HEALTH, Guard, TokenFile
+from simdx.service.auth import TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
-from simdx.service.config import BACKLOG, Limits, ServiceConfig, checkpoint_file
+from simdx.service.config import Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
-from simdx.service.meters import Meters
+from simdx.service.made import Workshop
 from simdx.service.problems import FHIR_BASE, SCHEMA, as_problem, documented
 from simdx.service.record_servers import RecordServers
-from simdx.service.registry import Registry
+from simdx.service.registry import Registry, refuse_remote
 from simdx.service.state import AppState
-from simdx.service.wire import Json, dump
+from simdx.service.wire import Meters
 
 log = logging.getLogger("simdx.service")
-TEND_SECONDS = CHECKPOINT_SECONDS
-# The framework would send telemetry about requests wherever an environment variable says. It is off: /metrics
-# and the log hold all that may be known outside.
-NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+BACKLOG = 1_024  # connections the kernel keeps until they are accepted
+HEALTH = ("/healthz", "/readyz")  # open to anybody: an orchestrator's probes carry no token
+OPEN = {*HEALTH, "/cds-services", f"{FHIR_BASE}/metadata"}  # no token is asked for there
 DESCRIPTION = (
     "Calibrated probabilities of a panel's labels and of none of these, from simulated texts. "
     "Every refusal is a problem+json body whose type says what to do."
 )
-
 BODIES = (schemas.ClassifyBody, schemas.AskBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation,
           cds.Feedback, systemone.SystemOneBody)  # fmt: skip
-OPEN = {*HEALTH, "/cds-services", f"{FHIR_BASE}/metadata"}  # no token is asked for there
-_REF = "#/components/schemas/{model}"
+# The framework would send telemetry about requests wherever an environment variable says. It is off: /metrics
+# and the log hold all that may be known outside.
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastAPI:
@@ -59,7 +61,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
 
     A registry loaded before for the same panels can be given, so that several applications share it.
     """
-    tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
+    tokens = TokenFile(config.token_file) if config.tokens_needed else None
     clients = ClientKeys(config.cds_clients) if config.cds_clients else None
     if tokens is not None and clients is None and not tokens.list():
         raise BadInput(
@@ -68,25 +70,22 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         )
     audit = _open_audit(config)
     # Replicas share the audit key, so a preview may be asked of another one than gave the answer.
-    secret = Path(config.audit_key).read_bytes() if audit else os.urandom(32)
-    meters, registry = Meters(), registry or Registry(config)
-    batcher = Batcher(
-        registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,
-        config.limits,
-    )  # fmt: skip
-    guard = Guard(tokens, audit.note_refusal if audit else None, clients, config.public_url)
+    secret = config.audit_key.read_bytes() if audit else os.urandom(32)
+    meters, registry, workshop = Meters(), registry or Registry(config), Workshop(config)
+    record = audit.append if audit else lambda entries: []
+    batcher = Batcher(registry.get, record, meters, config.limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
         stop = asyncio.Event()
-        tending = asyncio.create_task(_tend(audit, stop)) if audit is not None else None
+        tending = asyncio.create_task(_tend(audit, stop)) if audit else None
         try:
             yield
         finally:
             batcher.close()
-            app.state.workshop.close()
-            if audit is not None and tending is not None:
+            workshop.close()
+            if audit and tending:
                 stop.set()
                 await tending
                 try:
@@ -97,14 +96,13 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
+        redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
     app.state.simdx = AppState(
-        config, registry, batcher, guard, meters, audit,
-        RecordServers(config.fhir_servers, config.limits), hmac.digest(secret, b"simdx preview", "sha256"),
+        config, registry, batcher, meters, audit, RecordServers(config.fhir_servers, config.limits), workshop,
+        hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
-    app.state.workshop = systemone.Workshop(config.embedder, config.allow_remote, config.limits)
-    for router in (routes.router, own_panels.router, systemone.router, cds.router, fhir.router):
+    for router in (routes.router, systemone.router, cds.router, fhir.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.
     app.mount("/static", page := StaticFiles(packages=[("simdx.service", "static")]))
@@ -116,15 +114,12 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     for kind in (HTTPException, RequestValidationError):  # the framework would answer them in its own form
         app.add_exception_handler(kind, _to_the_gate)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
-    described = cache(lambda: dump(app.openapi()))  # anybody may ask for it, so it is written once
-
-    async def openapi() -> Response:
-        return Json(described())
-
-    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
     app.add_middleware(HotRoute)
     app.add_middleware(KnownHosts, allowed_hosts=config.host_names, www_redirect=False)
-    app.add_middleware(Gate, limits=config.limits, meters=meters, guard=guard)
+    app.add_middleware(
+        Gate, limits=config.limits, meters=meters, tokens=tokens, clients=clients,
+        on_refused=audit.note_refusal if audit else None, public_url=config.public_url,
+    )  # fmt: skip
     # Around the gate, so that a page of a named origin can read the gate's refusals too.
     if config.cors_origins:
         app.add_middleware(
@@ -143,20 +138,15 @@ class KnownHosts(TrustedHostMiddleware):
 
 
 class HotRoute:
-    """Takes POST /v1/classify past the framework's router and resolver, which cost half an answer."""
-
-    route = next(route for route in routes.router.routes if getattr(route, "path", "") == routes.CLASSIFY)
+    """Takes POST /v1/classify past the framework's router and resolver: half the cost beside the engine."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != routes.CLASSIFY or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = self.route  # for the meters
-        response = await routes.classify(Request(scope))
-        await response(scope, receive, send)
+        hot = scope["type"] == "http" and scope["path"] == routes.CLASSIFY and scope["method"] == "POST"
+        answer = await routes.classify(Request(scope)) if hot else self._app
+        await answer(scope, receive, send)
 
 
 def server_for(app: FastAPI, limits: Limits) -> uvicorn.Server:
@@ -171,11 +161,56 @@ def server_for(app: FastAPI, limits: Limits) -> uvicorn.Server:
     )  # fmt: skip
 
 
+def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bool = False) -> None:
+    """Bind, load, answer until interrupted. Raises BadInput for what the operator can mend."""
+    refuse_remote(config)
+    with _listening(config.host, config.port) as listener:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(message)s"))
+        logging.basicConfig(handlers=[handler])
+        logging.getLogger("simdx.service").setLevel(logging.INFO if access_log else logging.WARNING)
+        if sys.stderr.isatty():  # a person waits some seconds here; a log has no use for it
+            announce("loading panels and their banks …")
+        app = create_app(config)
+        host, port = listener.getsockname()[:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        announce(plain(f"simdx service on {url} (panels: {', '.join(app.state.simdx.registry.names)})"))
+        # uvicorn re-raises the signal that stopped it; a stop by SIGTERM is an orderly end, not a failure.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        # The engine lets go of the interpreter at every product of matrices, and beside a busy event loop
+        # would get it back after 5 ms each time.
+        sys.setswitchinterval(0.0005)
+        gc.freeze()  # what is loaded stays
+        server_for(app, config.limits).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        why = str(error.strerror or error).partition(" (while")[0]  # the address is said once
+        raise BadInput(
+            f"cannot listen on {host} port {port}: {why}; choose another with --port "
+            "(0 takes a free one) or --host"
+        ) from None
+
+
+def plain(text: str) -> str:
+    """The text with control characters, line ends aside, as escapes: nothing in it steers a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
+
 def _open_audit(config: ServiceConfig) -> AuditStore | None:
     if config.audit_url == "none":
         return None
-    key = AuditKey.from_file(Path(config.audit_key), create=True)
-    noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
+    key = AuditKey.from_file(config.audit_key, create=True)
+    noted = config.audit_checkpoints or checkpoint_file(config.audit_url, config.audit_key)
     audit = AuditStore(config.audit_url, key, checkpoints=noted)
     audit.checkpoint()  # a log that contradicts its last checkpoint is not written to
     return audit
@@ -186,7 +221,7 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
     failing = False
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), TEND_SECONDS)
+            await asyncio.wait_for(stop.wait(), CHECKPOINT_SECONDS)
         try:
             await asyncio.to_thread(audit.tend)
             failing = False
@@ -203,8 +238,9 @@ async def _to_the_gate(request: Request, error: Exception) -> Response:
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
     parts = schema["components"]
-    bodies = models_json_schema([(model, "validation") for model in BODIES], ref_template=_REF)[1]["$defs"]
-    parts["schemas"] |= {**bodies, "Problem": SCHEMA}
+    asked: Any = [(model, "validation") for model in BODIES]
+    _, bodies = models_json_schema(asked, ref_template="#/components/schemas/{model}")
+    parts["schemas"] |= {**bodies["$defs"], "Problem": SCHEMA}
     # The framework documents its own error shape, which this service never sends.
     for unused in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(unused, None)

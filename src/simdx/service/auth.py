@@ -1,4 +1,4 @@
-"""Who is calling: bearer tokens with scopes and panels, hashed at rest, and record systems that sign.
+"""Who may call: bearer tokens with scopes and panels, hashed at rest.
 
 A token is `sdx_<id>_<secret>` with 256 random bits, so a plain SHA-256 of it is safe to keep: there is
 nothing to guess. The file is read again when it changes, so that a revocation needs no restart.
@@ -8,55 +8,50 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
-import logging
 import re
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated
 
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field
 
-from simdx.disk import write_atomically
+from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
-from simdx.service.config import alone
 from simdx.service.problems import Problem
-
-log = logging.getLogger("simdx.service")
 
 SCOPES = ("classify", "metrics", "admin")
 ALSO = {"metrics": "admin"}  # a scope that another one includes
-REFUSALS = frozenset({"no-token", "bad-token", "wrong-scope", "wrong-panel", "forwarded"})
-HEALTH = ("/healthz", "/readyz")  # open to anybody: an orchestrator's probes carry no token
-if TYPE_CHECKING:
-    from simdx.service.cds_clients import ClientKeys
 
 Panels = tuple[str, ...] | None  # None: every panel
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(BaseModel):
     """What is known of a token once it has been handed out: everything but itself."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     id: str
     name: str
     scopes: tuple[str, ...]
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]  # any other is damage before a caller meets it
     created: str
     expires: str | None = None
     revoked: str | None = None
     panels: Panels = None
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
-
     def active(self, moment: str) -> bool:
         return self.revoked is None and (self.expires is None or self.expires > moment)
+
+
+class _File(BaseModel):
+    format: int = 1
+    tokens: list[Token]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +63,9 @@ class Caller:
     def may_ask(self, panel: str) -> bool:
         return self.panels is None or panel in self.panels
 
-
-class _File(BaseModel):
-    tokens: list[Token]  # a number in place of a digest is damage before a caller meets it
-    format: int = 1
+    def needs(self, scope: str) -> None:
+        if scope not in self.scopes and ALSO.get(scope) not in self.scopes:
+            raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
 
 
 LOCAL = Caller("local", SCOPES)
@@ -108,10 +102,9 @@ class TokenFile:
                 raise BadInput(f"there is a token named '{name}': revoke it first, or choose another name")
             token_id = secrets.token_hex(4)
             text = f"sdx_{token_id}_{secrets.token_urlsafe(32)}"
-            moment = datetime.now(UTC)
             token = Token(
-                token_id, name, tuple(scopes), _digest(text), _stamp(moment),
-                None if days is None else _stamp(moment + timedelta(days=days)), panels=panels,
+                id=token_id, name=name, scopes=tuple(scopes), sha256=_digest(text), created=_now(),
+                expires=None if days is None else _now(timedelta(days=days)), panels=panels,
             )  # fmt: skip
             self._write({**self._tokens, token_id: token})
         return text, token
@@ -120,7 +113,7 @@ class TokenFile:
         with self._alone():
             for token in self._tokens.values():
                 if name_or_id in (token.id, token.name) and token.revoked is None:
-                    gone = replace(token, revoked=_stamp(datetime.now(UTC)))
+                    gone = token.model_copy(update={"revoked": _now()})
                     self._write({**self._tokens, token.id: gone})
                     return gone
         raise BadInput(f"no active token has the name or id '{name_or_id[:64]}': see 'simdx token list'")
@@ -130,18 +123,23 @@ class TokenFile:
         self._refresh()
         parts = text.split("_", 2)
         token = self._tokens.get(parts[1]) if len(parts) == 3 and parts[0] == "sdx" else None
-        known = token.sha256 if token else "0" * 64
-        # As bytes: a damaged file may name anything, and text must be ASCII here.
-        same = hmac.compare_digest(known.encode("utf-8", "surrogatepass"), _digest(text).encode("ascii"))
-        if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
+        same = hmac.compare_digest(token.sha256 if token else "0" * 64, _digest(text))
+        if not same or token is None or not token.active(_now()):
             return None
         return Caller(token.name, token.scopes, token.panels)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with alone(self._path, "the token file"):
-            self._refresh()
-            yield
+        """Read, change and write as one step: of two commands at once neither undoes the other's."""
+        try:
+            make_folder(self._path.parent)
+            with FileLock(self._path.with_name(f".{self._path.name}.lock"), timeout=-1, mode=0o600):
+                self._refresh()
+                yield
+        except CannotWrite as error:
+            raise BadInput(f"the token file: {error}") from None
+        except OSError as error:  # of the lock
+            raise BadInput(f"the token file {self._path} cannot be written: {error.strerror}") from None
 
     def _refresh(self) -> None:
         try:
@@ -160,70 +158,14 @@ class TokenFile:
         self._seen = stamp
 
     def _write(self, tokens: dict[str, Token]) -> None:
-        body = json.dumps({"format": 1, "tokens": [asdict(t) for t in tokens.values()]}, indent=1)
+        body = _File(tokens=list(tokens.values())).model_dump_json(indent=1)
         write_atomically(self._path, body + "\n", 0o600)
         self._tokens, self._seen = tokens, None
-
-
-class Guard:
-    """Turns an Authorization header into a caller, or into a problem.
-
-    `on_refused(address, kind of problem)` hears of everyone who was not let in. It is called on the event
-    loop, as often as strangers like, and must return at once.
-    """
-
-    def __init__(
-        self,
-        tokens: TokenFile | None,
-        on_refused: Callable[[str, str], None] | None = None,
-        clients: ClientKeys | None = None,
-        public_url: str | None = None,
-    ) -> None:
-        self._tokens, self._on_refused = tokens, on_refused
-        self._clients, self._public_url = clients, (public_url or "").rstrip("/")
-
-    @property
-    def asks_for_tokens(self) -> bool:
-        return self._tokens is not None
-
-    async def identify(self, authorization: str, path: str) -> Caller | Problem:
-        """Who sends this header, or why nobody does: which of the two matters is for the address to say."""
-        if self._tokens is None:
-            return LOCAL
-        if not authorization:
-            return Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
-        kind, _, text = authorization.partition(" ")
-        caller, text = None, text.strip()
-        if kind.lower() == "bearer":
-            try:
-                # Only CDS Hooks has calls that a record system signs.
-                if self._clients and text.count(".") == 2 and path.startswith("/cds-services/"):
-                    client = await self._clients.check(text, self._public_url + path, time.time())
-                    return Caller(client.issuer, ("classify",), client.panels)
-                caller = self._tokens.check(text)
-            except Problem as problem:
-                return problem
-            except BadInput as error:
-                log.error("%s", error)
-                said = "The token file cannot be read; the log says which."
-                return Problem("not-ready", said, retry_after=5)
-        return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
-
-    def allow(self, who: Caller | Problem, scope: str) -> Caller:
-        if isinstance(who, Problem):
-            raise who
-        if scope not in who.scopes and ALSO.get(scope) not in who.scopes:
-            raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
-        return who
-
-    def refused(self, address: str, kind: str) -> None:
-        if self._on_refused is not None and kind in REFUSALS:
-            self._on_refused(address, kind)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _now(later: timedelta = timedelta()) -> str:
+    return (datetime.now(UTC) + later).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -6,16 +6,13 @@ $SIMDX_HOME is set, everything stays inside it.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import platformdirs
-from filelock import FileLock
 
-from simdx.disk import CannotWrite, make_folder
 from simdx.egress import is_loopback_host
 from simdx.errors import BadInput
 from simdx.models.verify import home
@@ -23,7 +20,6 @@ from simdx.panels.load import PACKAGED
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.
 METHODS = ("auto", "m-smc", "d-smc")
-BACKLOG = 1_024  # connections the kernel keeps until they are accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,25 +147,9 @@ def checkpoint_file(url: str, key: Path) -> Path:
     return key.with_suffix(".checkpoints")
 
 
-# --------------------------------------------------------------------------- the data folder
-
-
 def service_home() -> Path:
     if named := os.environ.get("SIMDX_DATA"):
         return Path(named)
     if os.environ.get("SIMDX_HOME"):
         return home() / "service"
     return Path(platformdirs.user_data_dir("simdx")) / "service"
-
-
-@contextmanager
-def alone(path: Path, what: str) -> Iterator[None]:
-    """Read, change and write as one step: of two commands at once neither undoes the other's."""
-    try:
-        make_folder(path.parent)
-        with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
-            yield
-    except CannotWrite as error:
-        raise BadInput(f"{what}: {error}") from None
-    except OSError as error:  # of the lock
-        raise BadInput(f"{what} {path} cannot be written: {error.strerror}") from None

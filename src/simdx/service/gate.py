@@ -11,42 +11,41 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from random import Random
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simdx.errors import place_of
-from simdx.service.auth import Guard
+from simdx.errors import BadInput, place_of
+from simdx.service.auth import LOCAL, Caller, TokenFile
+from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import Limits
-from simdx.service.meters import Meters
 from simdx.service.problems import Problem, as_problem
+from simdx.service.wire import Meters
 
 log = logging.getLogger("simdx.service")
 
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = [
-    (name.encode("ascii"), value.encode("ascii"))
-    for name, value in {
-        "content-security-policy": CSP,
-        "x-content-type-options": "nosniff",
-        "x-frame-options": "DENY",
-        "referrer-policy": "no-referrer",
-        "cross-origin-opener-policy": "same-origin",
-        "cross-origin-resource-policy": "same-origin",
-        "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
-        "cache-control": "no-store",
-    }.items()
-]
+HEADERS = (
+    (b"content-security-policy", CSP),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=()"),
+    (b"cache-control", b"no-store"),
+)
 # What a proxy adds to a request, beside everything that starts with x-forwarded.
 FORWARDING = frozenset(
-    ("forwarded", "via", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "cf-connecting-ip",
-     "fastly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for",
-     "x-original-host", "x-proxyuser-ip", "x-appengine-user-ip", "x-azure-clientip")
+    (b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"client-ip", b"true-client-ip", b"cf-connecting-ip",
+     b"fastly-client-ip", b"x-cluster-client-ip", b"x-envoy-external-address", b"x-original-forwarded-for",
+     b"x-original-host", b"x-proxyuser-ip", b"x-appengine-user-ip", b"x-azure-clientip")
 )  # fmt: skip
+REFUSALS = frozenset({"no-token", "bad-token", "wrong-scope", "wrong-panel", "forwarded"})
 # For ids of requests, which are no secrets: each call of os.urandom would let the engine go first.
 _IDS = Random(os.urandom(32))
 # A string of JSON, skipped whole, or a character that begins another value.
@@ -54,8 +53,21 @@ _VALUE = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?|[,\[{]')
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, limits: Limits, meters: Meters, guard: Guard) -> None:
-        self._app, self._limits, self._meters, self._guard = app, limits, meters, guard
+    """`on_refused(address, kind of problem)` hears of everyone not let in, as often as strangers like."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        meters: Meters,
+        tokens: TokenFile | None,  # None: whoever reaches this machine may ask
+        on_refused: Callable[[str, str], None] | None = None,
+        clients: ClientKeys | None = None,
+        public_url: str | None = None,
+    ) -> None:
+        self._app, self._limits, self._meters = app, limits, meters
+        self._tokens, self._on_refused, self._clients = tokens, on_refused, clients
+        self._public_url = (public_url or "").rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,10 +79,9 @@ class Gate:
         async def out(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status, headers = message["status"], [*message.get("headers", ())]
-                present = {name for name, _ in headers}
-                headers += [pair for pair in HEADERS if pair[0] not in present]
-                message = {**message, "headers": [*headers, (b"x-request-id", number.encode("ascii"))]}
+                status = message["status"]
+                added = (*HEADERS, (b"x-request-id", number.encode("ascii")))
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
         try:
@@ -80,69 +91,94 @@ class Gate:
             if problem.kind == "internal":
                 log.error("request %s failed: %s", number, place_of(error))
             self._meters.refused.labels(problem.kind).inc()
-            self._guard.refused(scope["client"][0] if scope.get("client") else "", problem.kind)
+            if self._on_refused is not None and problem.kind in REFUSALS:
+                self._on_refused(scope["client"][0] if scope.get("client") else "", problem.kind)
             if status == 0:
                 response = problem.response(scope["path"])
                 if "simdx.body" not in scope:  # the rest of it is not read
                     response.headers["connection"] = "close"
                 await response(scope, receive, out)
-        route, elapsed = getattr(scope.get("route"), "path", None), time.perf_counter() - started
-        self._meters.requests.labels(route or "unmatched", str(status)).inc()
-        self._meters.seconds.labels(route or "unmatched").observe(elapsed)
-        log.info("%s %s %s %d %.1f ms", number, scope["method"], route or "unmatched", status, elapsed * 1e3)
+        route = getattr(scope.get("route"), "path", None) or "unmatched"
+        elapsed = time.perf_counter() - started
+        self._meters.requests.labels(route, str(status)).inc()
+        self._meters.seconds.labels(route).observe(elapsed)
+        log.info("%s %s %s %d %.1f ms", number, scope["method"], route, status, elapsed * 1e3)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # `Headers` would decode and search the list at each question. The first of a name counts.
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"][::-1]}
-        if not self._guard.asks_for_tokens and any(
-            name in FORWARDING or name.startswith("x-forwarded") for name in headers
+        headers = dict(scope["headers"][::-1])  # the first of a name counts
+        if self._tokens is None and any(
+            name in FORWARDING or name.startswith(b"x-forwarded") for name in headers
         ):
             raise Problem(
                 "forwarded",
                 "This service asks for no tokens, so it answers callers on its own machine alone, and this "
                 "request came through a proxy: start it with --require-token.",
             )
-        who = scope["simdx.caller"] = await self._guard.identify(
-            headers.get("authorization", ""), scope["path"]
-        )
-        empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
-        if isinstance(who, Problem) and not (empty and scope["method"] in ("GET", "HEAD", "OPTIONS")):
-            raise who
-        if not empty and "upgrade" in headers:  # uvicorn's parser reads no body behind it
+        empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        try:
+            scope["simdx.caller"] = await self._caller(authorization, scope["path"])
+        except Problem as problem:
+            if not (empty and scope["method"] in ("GET", "HEAD", "OPTIONS")):
+                raise
+            scope["simdx.caller"] = problem  # some addresses are open to everybody
+        if not empty and b"upgrade" in headers:  # uvicorn's parser reads no body behind it
             raise Problem("bad-request", "Only HTTP/1.1 is served: send the body without an Upgrade header.")
-        body = b"" if empty else await self._read(headers, receive)
-        scope["simdx.body"] = body
+        scope["simdx.body"] = b"" if empty else await self._read(headers, receive)
         await self._app(scope, receive, send)
 
-    async def _read(self, headers: Mapping[str, str], receive: Receive) -> bytes:
-        media = headers.get("content-type", "").split(";")[0].strip().lower()
-        if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+    async def _caller(self, authorization: str, path: str) -> Caller:
+        """Who sends this header."""
+        if self._tokens is None:
+            return LOCAL
+        if not authorization:
+            raise Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
+        kind, _, text = authorization.partition(" ")
+        text = text.strip() if kind.lower() == "bearer" else ""
+        # Only CDS Hooks has calls that a record system signs.
+        if self._clients and text.count(".") == 2 and path.startswith("/cds-services/"):
+            client = await self._clients.check(text, self._public_url + path, time.time())
+            return Caller(client.issuer, ("classify",), client.panels)
+        try:
+            caller = self._tokens.check(text)
+        except BadInput as error:
+            log.error("%s", error)
+            said = "The token file cannot be read; the log says which."
+            raise Problem("not-ready", said, retry_after=5) from None
+        if caller is None:
+            raise Problem("bad-token", "The token is unknown, expired or revoked.")
+        return caller
+
+    async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if media != b"application/json" and not (
+            media.startswith(b"application/") and media.endswith(b"+json")
+        ):
             raise Problem("wrong-type", "Send the body as application/json.")
-        most, size, parts = self._limits.body_bytes, 0, []
-        declared = headers.get("content-length", "0")
-        # "²" is a digit too, and a number of thousands of digits cannot be read at all.
-        if not (declared.isascii() and declared.isdigit() and len(declared) < 20):
+        declared = headers.get(b"content-length", b"0")
+        if not (
+            declared.isdigit() and len(declared) < 20
+        ):  # one of thousands of digits cannot be read at all
             raise Problem("bad-request", "The content length is not a number.")
+        most, body, more = self._limits.body_bytes, bytearray(), True
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                more = True
-                while more and max(size, int(declared)) <= most:
+                while more and max(len(body), int(declared)) <= most:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Problem("bad-request", "The connection closed before the body ended.")
-                    parts.append(message.get("body", b""))
-                    size, more = size + len(parts[-1]), message.get("more_body", False)
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise Problem("slow-body", "The body did not arrive in time.") from None
-        if max(size, int(declared)) > most:
+        if max(len(body), int(declared)) > most:
             raise Problem("too-large", f"A body is at most {most:,} bytes; send fewer or shorter texts.")
-        body = b"".join(parts)
         if has_more_values(body, self._limits.body_values):
             raise Problem("too-large", f"A body has at most {self._limits.body_values:,} values.")
-        return body
+        return bytes(body)
 
 
-def has_more_values(body: bytes, most: int) -> bool:
+def has_more_values(body: bytes | bytearray, most: int) -> bool:
     """Does this JSON hold more values than that? Looked at before any of them is made."""
     if sum(map(body.count, (b",", b"[", b"{"))) < most:  # inside strings too: enough for most bodies
         return False

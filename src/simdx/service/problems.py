@@ -5,7 +5,7 @@ On the FHIR face the same is said as an OperationOutcome.
 A problem never quotes the request's values: a bad body may be a patient's text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,11 +97,14 @@ class Problem(Exception):
                 "detail": {"error_type": _ERROR_TYPES.get(self.status, "api_error"), "message": self.detail}
             }
         wrong = self.errors or ({"where": "body", "why": self.detail},)
-        places = [[part for part in e["where"].split(".") if part != "body"] for e in wrong]
         return {
             "detail": [
-                {"loc": ["body", *place], "msg": e["why"], "type": self.kind}
-                for place, e in zip(places, wrong, strict=True)
+                {
+                    "loc": f"body.{e['where']}".removesuffix(".body").split("."),
+                    "msg": e["why"],
+                    "type": self.kind,
+                }
+                for e in wrong
             ]
         }
 
@@ -130,22 +133,25 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, RunFailed):
         return Problem("upstream", "A server that this one asks did not answer.")
     if isinstance(error, RequestValidationError):
-        return from_validation(error.errors())
+        declared = {str(e["loc"][1]) for e in error.errors()}  # parameters that we do not know are not read
+        return from_validation(error.errors(), declared)
     if isinstance(error, HTTPException):
         kind = _BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
         return Problem(kind, KINDS[kind][1] + ".", headers=error.headers)
     return Problem("internal", "An unforeseen failure; the log names it by the x-request-id of this reply.")
 
 
-def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """The problem for a body that failed its schema: where and why, never the value itself."""
+def from_validation(errors: Sequence[Mapping[str, Any]], names: Set[str]) -> Problem:
+    """The problem for a body that failed its schema: where and why, never the value itself.
+
+    Keys of the request's own making (a prior's label names) are values too: only our `names` are repeated.
+    """
     kinds = {str(e.get("type")) for e in errors}
     if "json_invalid" in kinds:
         return Problem("not-json", "The body is not valid JSON: send an object, encoded as UTF-8.")
     listed = []
     for error in errors[:MOST_ERRORS]:
-        # Keys of the request's own making (a prior's label names) are values too: keep only our names.
-        loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
+        loc = [str(part) for part in error.get("loc", ()) if isinstance(part, int) or part in names]
         listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
     kind = "empty-text" if "empty_text" in kinds else "invalid-body"
     return Problem(kind, f"{listed[0]['where']}: {listed[0]['why']}.", errors=listed)
@@ -186,15 +192,6 @@ _SAFE_TYPES = {
     "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
     "uuid_type", "cds_rule", "made_panel", "nothing_asked", "bool_parsing", "datetime_type", "timezone_aware",
     "int_from_float",
-}  # fmt: skip
-_FIELD_NAMES = {
-    "panel", "text", "texts", "prior", "method", "explain",
-    "draws", "preview", "answer", "label", "hook", "hookInstance", "context", "prefetch", "fhirServer",
-    "fhirAuthorization", "access_token", "token_type", "feedback", "card", "outcome", "outcomeTimestamp",
-    "acceptedSuggestions", "overrideReason", "reason", "code", "userId", "patientId", "encounterId",
-    "selections", "draftOrders", "limit", "before", "kind", "subject", "encounter", "reference",
-    "display", "id", "outside", "state", "questions", "instructions", "criteria", "model", "type",
-    "labels", "count", "q",
 }  # fmt: skip
 
 _TEXT = {"type": "string"}

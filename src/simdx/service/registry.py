@@ -1,8 +1,8 @@
 """The panels this service answers for, each with its bank embedded once and its methods fitted once."""
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Mapping
+from typing import Any
 
 from simdx.bank.files import packaged_bank
 from simdx.classifier import Classifier
@@ -13,20 +13,14 @@ from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
-from simdx.types import NONE_OF_THESE, Case, Panel
-
-
-class _Measured(Protocol):
-    """A method that labelled cases calibrate after it was fitted: an upstream's."""
-
-    def measure(self, cases: Sequence[Case]) -> None: ...
+from simdx.types import NONE_OF_THESE, Panel
 
 
 class Registry:
     """Classifiers by (panel, method). The default method is fitted at start, others on first use."""
 
     def __init__(self, config: ServiceConfig) -> None:
-        self._config = config
+        self.methods = config.methods
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
         for source, bank in config.panels.items():
@@ -38,21 +32,13 @@ class Registry:
             )  # fmt: skip
             if config.upstream_cases is not None:
                 known = (*classifier.panel.names, NONE_OF_THESE)
-                cast(_Measured, classifier.fitted).measure(
-                    read_cases(config.upstream_cases, labels=known).cases
-                )
+                upstream: Any = classifier.fitted  # the one method that is calibrated after it was fitted
+                upstream.measure(read_cases(config.upstream_cases, labels=known).cases)
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
         self._default = {panel: c for (panel, _), c in self._fitted.items()}
+        self.names = tuple(self._default)
         self._described = {panel: self._describe(c) for panel, c in self._default.items()}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._default)
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        return self._config.methods
 
     def panel(self, name: str) -> Panel:
         return self._loaded(name).panel
@@ -63,8 +49,8 @@ class Registry:
 
     def check(self, panel: str, method: str) -> Classifier:
         """The panel's default classifier, once the pair is known to be one this service answers."""
-        if method not in self._config.methods:
-            said = f"method: choose one of {', '.join(self._config.methods)}; this one is not served."
+        if method not in self.methods:
+            said = f"method: choose one of {', '.join(self.methods)}; this one is not served."
             raise Problem("bad-input", said)
         return self._loaded(panel)
 
@@ -73,21 +59,19 @@ class Registry:
 
     def get(self, panel: str, method: str) -> Classifier:
         """The fitted classifier; the first call for a method may take a second."""
-        base = self.check(panel, method)
-        if self.is_fitted(panel, method):
-            return self._fitted[panel, method]
-        with self._lock:
-            if (panel, method) not in self._fitted:
-                # From what is in memory: the files may have changed since, and every method of a panel
-                # must answer for the same labels and the same bank.
-                fitted = base.with_method(method)
-                _warm(fitted)
-                self._fitted[panel, method] = fitted
-            return self._fitted[panel, method]
+        if not self.is_fitted(panel, method):  # asked without the lock: the engine waits for no fit
+            with self._lock:
+                if not self.is_fitted(panel, method):
+                    # From what is in memory: the files may have changed since, and every method of a panel
+                    # must answer for the same labels and the same bank.
+                    fitted = self.check(panel, method).with_method(method)
+                    _warm(fitted)
+                    self._fitted[panel, method] = fitted
+        return self._fitted[panel, method]
 
     def _loaded(self, name: str) -> Classifier:
         if name not in self._default:
-            said = f"This service answers for {', '.join(self._default)}; see GET /v1/panels."
+            said = f"This service answers for {', '.join(self.names)}; see GET /v1/panels."
             raise Problem("unknown-panel", said)
         return self._default[name]
 
@@ -97,7 +81,7 @@ class Registry:
             **found,
             "embedder": classifier.embedder.id,
             "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
-            "methods": list(self._config.methods),
+            "methods": list(self.methods),
             "labels": [{**label, "simulations": counts[label["name"]]} for label in found["labels"]],
         }
 

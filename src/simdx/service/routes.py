@@ -1,4 +1,4 @@
-"""The API: classify, panels, feedback, the audit log, health and metrics."""
+"""The API: classify, panels, the library, feedback, the audit log, health and metrics."""
 
 import asyncio
 import hmac
@@ -9,27 +9,32 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from starlette.responses import PlainTextResponse
 
-from simdx import __version__
+from simdx import __version__, library
 from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.audit import KINDS
 from simdx.service.batching import InferenceResult
-from simdx.service.own_panels import panel_with_bank
+from simdx.service.made import panel_of, panel_with_bank
 from simdx.service.problems import Problem
+from simdx.service.registry import described
+from simdx.service.schemas import MADE
 from simdx.service.state import (
     MayAdmin,
     MayClassify,
     MayReadMetrics,
     answered,
+    caller_of,
     check_panel,
     judgement,
     request_id,
     state_of,
 )
 from simdx.service.wire import Json, dump
+from simdx.to_label import texts_to_ask
 from simdx.types import NONE_OF_THESE
 
 router = APIRouter()
+FOUND = 12  # conditions that a search gives
 CLASSIFY = "/v1/classify"
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
 PanelName = Annotated[str, Field(max_length=200)]
@@ -52,7 +57,8 @@ ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "stri
 )
 async def classify(request: Request) -> Response:
     state = state_of(request)
-    caller = state.guard.allow(request.scope["simdx.caller"], "classify")
+    request.scope.setdefault("route", router.routes[0])  # for the meters: `app` asks past the framework
+    caller = caller_of(request, "classify")
     body = schemas.parse(schemas.ClassifyBody, request)
     page = body.text is not None and (body.draws is not None or body.preview is not None)
     asked_of = "\n".join((body.panel, *(body.labels or ())))
@@ -63,8 +69,7 @@ async def classify(request: Request) -> Response:
     made = None
     if body.labels is not None:
         check_panel(caller, body.panel)
-        options = dict.fromkeys(body.labels, "")
-        made = await request.app.state.workshop.get(caller.name, panel_with_bank, options)
+        made = await state.workshop.get(caller.name, panel_with_bank, dict.fromkeys(body.labels, ""))
 
     def write(told: InferenceResult) -> bytes:
         if body.preview is not None:
@@ -92,6 +97,45 @@ async def panels(request: Request, caller: MayClassify) -> Response:
 async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Response:
     check_panel(caller, panel)
     return Json(state_of(request).registry.description(panel))
+
+
+@router.get("/v1/library", summary="Conditions and topics of the library, by name, alias, code or meaning")
+async def search(request: Request, caller: MayClassify, q: Annotated[schemas.Name, Query()]) -> Response:
+    if not q.strip():
+        raise Problem("bad-input", "q: give a name, a code or some words.")
+    # Beside the engine, one at a time: a meaning is embedded.
+    found = await state_of(request).workshop.run(caller.name, library.find, q, FOUND)
+    return Json({"found": [{**asdict(match.condition), "how": match.how} for match in found]})
+
+
+@router.get("/v1/library/panel", summary="A panel of labels that the library knows, and its file")
+async def library_panel(
+    caller: MayClassify,
+    label: Annotated[list[schemas.Name], Query(min_length=2, max_length=schemas.MOST_LABELS)],
+) -> Response:
+    check_panel(caller, MADE)
+    made, file = panel_of(label)
+    more = {"title": "Your panel: " + ", ".join(made.names), "methods": ["auto"]}
+    return Json({"panel": {**described(made), **more}, "file": file})
+
+
+@router.post(
+    "/v1/ask",
+    summary="Which of some unlabelled texts to label first",
+    description=(
+        "Places in `texts`, chosen by strata of the scores, for `simdx panel calibrate --data`. No posterior "
+        "leaves the service, so nothing is recorded."
+    ),
+    responses={200: {"model": schemas.AskOut, "description": "Places in `texts`, from 0"}},
+    openapi_extra=schemas.takes(schemas.AskBody),
+)
+async def ask(request: Request, caller: MayClassify) -> Response:
+    body, state = schemas.parse(schemas.AskBody, request), state_of(request)
+    check_panel(caller, body.panel)
+    classifier = state.registry.check(body.panel, state.registry.methods[0])
+    state.check_length(body.texts)
+    chosen = await state.workshop.run(caller.name, texts_to_ask, classifier, body.texts, body.count)
+    return Json({"ask": [int(i) for i in chosen]})
 
 
 @router.post(
@@ -173,5 +217,4 @@ async def readyz(request: Request) -> Response:
     response_class=PlainTextResponse,
 )
 async def metrics(request: Request, caller: MayReadMetrics) -> Response:
-    meters = state_of(request).meters
-    return Response(meters.exposition(), headers={"content-type": meters.content_type})
+    return state_of(request).meters.exposition()

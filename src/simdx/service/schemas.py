@@ -3,6 +3,7 @@
 `parse` is the one way in: a body is read and checked once. `gate` bounds its size and its number of values.
 """
 
+from functools import cache
 from typing import Annotated, Any, Self, TypeVar
 
 from fastapi import Request
@@ -41,7 +42,16 @@ def parse(model: type[Model], request: Request) -> Model:
         return model.model_validate_json(request.scope["simdx.body"])
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise from_validation(found) from None
+        raise from_validation(found, _names(model)) from None
+
+
+@cache
+def _names(model: type[BaseModel]) -> frozenset[str]:
+    """Every field of a body and of its parts."""
+    schema = model.model_json_schema()
+    return frozenset(
+        n for part in (schema, *schema.get("$defs", {}).values()) for n in part.get("properties", ())
+    )
 
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:
@@ -59,17 +69,8 @@ def _filled(text: str) -> str:
 Text = Annotated[
     str, Field(min_length=1, description="The description of one case."), AfterValidator(_filled)
 ]
+Name = Annotated[str, Field(min_length=1, max_length=200)]  # of the library
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-PriorField = Annotated[
-    dict[str, Probability] | None,
-    Field(
-        default=None,
-        max_length=2_000,
-        description="Prior probability by label; labels not named share the rest. Default: uniform.",
-    ),
-]
-PanelField = Annotated[str, Field(max_length=200, description="A panel of GET /v1/panels.")]
-MethodField = Annotated[str, Field(max_length=40, description="A method of GET /v1/panels/{id}.")]
 
 
 class Body(BaseModel):
@@ -78,10 +79,17 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Question(Body):
-    panel: PanelField
-    prior: PriorField = None
-    method: MethodField = "auto"
+class _Asked(Body):
+    panel: str = Field(max_length=200, description="A panel of GET /v1/panels.")
+
+
+class _Question(_Asked):
+    prior: dict[str, Probability] | None = Field(
+        None,
+        max_length=2_000,
+        description="Prior probability by label; labels not named share the rest. Default: uniform.",
+    )
+    method: str = Field("auto", max_length=40, description="A method of GET /v1/panels/{id}.")
 
 
 class ClassifyBody(_Question):
@@ -95,30 +103,22 @@ class ClassifyBody(_Question):
     )
 
     text: Text | None = None
-    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)] | None = None
-    labels: (
-        Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=200)]],
-            Field(
-                min_length=2,
-                max_length=MOST_LABELS,
-                description="Names of the library (GET /v1/library), for the panel `made`.",
-            ),
-        ]
-        | None
-    ) = None
-    explain: Annotated[bool, Field(description="Also the sentences that matter, and the flip.")] = True
-    draws: Annotated[
-        int | None,
-        Field(ge=0, le=500, description="Answer with what the page shows, and this many simplex draws."),
-    ] = None
-    preview: Annotated[
-        str | None,
-        Field(
-            pattern="^[0-9a-f]{64}$",
-            description="The `preview` of an answer to the same text: the posterior alone, not recorded.",
-        ),
-    ] = None
+    texts: list[Text] | None = Field(None, min_length=1, max_length=MOST_TEXTS, fail_fast=True)
+    labels: list[Name] | None = Field(
+        None,
+        min_length=2,
+        max_length=MOST_LABELS,
+        description="Names of the library (GET /v1/library), for the panel `made`.",
+    )
+    explain: bool = Field(True, description="Also the sentences that matter, and the flip.")
+    draws: int | None = Field(
+        None, ge=0, le=500, description="Answer with what the page shows, and this many simplex draws."
+    )
+    preview: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="The `preview` of an answer to the same text: the posterior alone, not recorded.",
+    )
 
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
@@ -134,16 +134,15 @@ class ClassifyBody(_Question):
         return [self.text] if self.text is not None else list(self.texts or ())
 
 
-class AskBody(Body):
+class AskBody(_Asked):
     """Unlabelled texts, some of which are to be labelled."""
 
     model_config = shown(
         {"panel": "oral-lesions", "texts": [f"{EXAMPLE_TEXT} Visit {i}." for i in range(8)], "count": 8}
     )
 
-    panel: PanelField
-    texts: Annotated[list[Text], Field(min_length=8, max_length=2_000, fail_fast=True)]
-    count: Annotated[int, Field(ge=8, le=20, description="How many to label.")] = 12
+    texts: list[Text] = Field(min_length=8, max_length=2_000, fail_fast=True)
+    count: int = Field(12, ge=8, le=20, description="How many to label.")
 
 
 class FeedbackBody(Body):
@@ -151,32 +150,29 @@ class FeedbackBody(Body):
 
     model_config = shown({"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"})
 
-    answer: Annotated[
-        str,
-        Field(
-            pattern=r"^[0-9a-f]{32}(\.[0-9]{1,4})?$",
-            description="The Simdx-Answer header of the answer; with .N for text N of several, from 0.",
-        ),
-    ]
-    label: Annotated[
-        str | None, Field(max_length=500, description="A label of the panel, or null: it was none of them.")
-    ]
-
-
-Display = Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")]
+    answer: str = Field(
+        pattern=r"^[0-9a-f]{32}(\.[0-9]{1,4})?$",
+        description="The Simdx-Answer header of the answer; with .N for text N of several, from 0.",
+    )
+    label: str | None = Field(
+        max_length=500, description="A label of the panel, or null: it was none of them."
+    )
 
 
 def _reference(kind: str) -> Any:
     return Field(pattern=rf"^{kind}/[A-Za-z0-9.\-]{{1,64}}$", description=f"{kind}/ID, on your own server.")
 
 
+Display = Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")]
+
+
 class Subject(Body):
-    reference: Annotated[str, _reference("Patient")]
+    reference: str = _reference("Patient")
     display: Display = None
 
 
 class Encounter(Body):
-    reference: Annotated[str, _reference("Encounter")]
+    reference: str = _reference("Encounter")
     display: Display = None
 
 
@@ -207,21 +203,19 @@ class AskOut(BaseModel):
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples
 
 
-class PageOut(BaseModel):
-    """An answer with what the page shows beside it."""
-
-    answer_id: str | None
-    preview: str
-    answer: Answer
-    outcomes: dict[str, float]
-    intervals: dict[str, Interval]
-    words: dict[str, Any]
-    pairs: list[SentencePair]
-    draws: list[list[float]]
-
-
 class PreviewOut(BaseModel):
     """What bars show under another prior. No answer: it has no label, no decision and no id."""
 
     outcomes: dict[str, float]
     intervals: dict[str, Interval]
+
+
+class PageOut(PreviewOut):
+    """An answer with what the page shows beside it."""
+
+    answer_id: str | None
+    preview: str
+    answer: Answer
+    words: dict[str, Any]
+    pairs: list[SentencePair]
+    draws: list[list[float]]

@@ -1,4 +1,4 @@
-"""What the routes share: the registry, the engine, the log, the guard. Made once per application."""
+"""What the routes share: the registry, the engine, the log. Made once per application."""
 
 import asyncio
 import hmac
@@ -9,17 +9,16 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from simdx import __version__
-from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.service.audit import AuditRecord, AuditStore, Entry
-from simdx.service.auth import Caller, Guard
+from simdx.service.auth import Caller
 from simdx.service.batching import Batcher, InferenceRequest, InferenceResult
 from simdx.service.config import ServiceConfig
-from simdx.service.meters import Meters
+from simdx.service.made import Workshop
 from simdx.service.problems import Problem
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
-from simdx.service.wire import Json, dump
+from simdx.service.wire import Json, Meters, dump
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,10 @@ class AppState:
     config: ServiceConfig
     registry: Registry
     batcher: Batcher
-    guard: Guard
     meters: Meters
     audit: AuditStore | None
     record_servers: RecordServers
+    workshop: Workshop
     preview_key: bytes  # the same in every replica
 
     def asked(
@@ -48,16 +47,24 @@ class AppState:
     ) -> InferenceRequest:
         """What a request asks of the engine; `made`: of this panel alone; `more` are further fields of it."""
         check_panel(caller, panel)
-        classifier, longest = made or self.registry.check(panel, method), self.config.limits.text_characters
-        if any(len(text) > longest for text in texts):
-            raise Problem("too-large", f"text: a case is at most {longest:,} characters.")
+        classifier = made or self.registry.check(panel, method)
+        self.check_length(texts)
+        names = classifier.panel.names
+        if prior and not set(prior) <= set(names):  # an unknown key may be a patient's name: not repeated
+            said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
+            raise Problem("bad-input", f"prior: {said}.")
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
         usual = method == self.registry.methods[0]
         return InferenceRequest(
-            panel, method, prior_of(classifier, prior), tuple(texts), caller.name, request_id(request),
+            panel, method, classifier.prior(prior or None), tuple(texts), caller.name, request_id(request),
             explain=explain and (usual or len(texts) == 1), alone=not usual, classifier=made, **more,
         )  # fmt: skip
+
+    def check_length(self, texts: Sequence[str]) -> None:
+        longest = self.config.limits.text_characters
+        if any(len(text) > longest for text in texts):
+            raise Problem("too-large", f"text: a case is at most {longest:,} characters.")
 
     async def tell(self, asked: InferenceRequest) -> InferenceResult:
         """The engine's answer. A method asked for the first time is fitted beside the engine, not in it."""
@@ -71,8 +78,8 @@ class AppState:
 
     async def record_read(self, request: Request, caller: Caller, **asked: int | str | None) -> None:
         """Note who reads the log, before what was read leaves."""
-        asked = {"read": request.url.path, **{k: v for k, v in asked.items() if v is not None}}
-        entry = Entry(f"{request_id(request)}.0", "read", caller.name, "", context=asked)
+        context = {"read": request.url.path, **{k: v for k, v in asked.items() if v is not None}}
+        entry = Entry(f"{request_id(request)}.0", "read", caller.name, "", context=context)
         await asyncio.to_thread(self.log().append, [entry])
 
     async def find(
@@ -92,15 +99,6 @@ class AppState:
 
     def base_url(self, request: Request) -> str:
         return (self.config.public_url or str(request.base_url)).rstrip("/")
-
-
-def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
-    """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
-    names = classifier.panel.names if sent else ()
-    if not set(sent or ()) <= set(names):
-        said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
-        raise Problem("bad-input", f"prior: {said}.")
-    return classifier.prior(sent or None)
 
 
 def judgement(
@@ -131,10 +129,18 @@ def state_of(request: Request) -> AppState:
     return request.app.state.simdx
 
 
+def caller_of(request: Request, scope: str) -> Caller:
+    """Who this is, as the gate found out before it read the body, if they may do this."""
+    who = request.scope["simdx.caller"]
+    if isinstance(who, Problem):
+        raise who
+    who.needs(scope)
+    return who
+
+
 def _may(scope: str) -> Any:
     async def caller(request: Request) -> Caller:
-        # The gate has found out who this is, before it read the body.
-        return state_of(request).guard.allow(request.scope["simdx.caller"], scope)
+        return caller_of(request, scope)
 
     return Depends(caller)
 

@@ -1,121 +1,91 @@
 """Typed decisions: `POST /v1/systemone`, a state and questions in, probabilities out, no text.
 
-A `choice` whose options are the labels of a served panel is answered by that panel. Other questions become a
-panel of their own, made on the fly: an option that the library knows is described by the library's texts,
-any other by its own words. A `noul` has the options true and false, a `score` one for each level.
+A `choice` whose options are the labels of a served panel is answered by that panel; other questions become a
+panel of their own (`made`). A `noul` has the options true and false, a `score` one for each level.
 
 The shape has no way to say "I do not know", so that is said beside it, in fields that begin with `x_`: none
 of these, the decision, what the probabilities rest on, the evidence.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-from cachetools import LRUCache
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from simdx import __version__, library
-from simdx.classifier import Classifier, OpenedPanel
-from simdx.decide.policy import Policy
-from simdx.decide.thresholds import PanelFiles
-from simdx.embedders import Embedder, embed_texts, get_embedder
-from simdx.methods.calibration import rehearse
-from simdx.methods.panel_data import PanelData
+from simdx import __version__
 from simdx.service import schemas
 from simdx.service.auth import Caller
 from simdx.service.batching import InferenceRequest, InferenceResult
-from simdx.service.config import Limits
+from simdx.service.made import label_of, made_of
 from simdx.service.problems import Problem
 from simdx.service.registry import Registry
 from simdx.service.schemas import MADE
 from simdx.service.state import AppState, MayClassify, check_panel, request_id, state_of
 from simdx.service.wire import Json, dump
-from simdx.types import NONE_OF_THESE, Bank, EmbeddedBank, Label, Panel, content_hash
 
+MODEL = f"simdx-{__version__}"
 MOST_QUESTIONS = 64
 MOST_OPTIONS = 255
 MOST_LEVELS = 10
-TEXTS_EACH = 8  # of the library, for an option
-WORLD_STEP = 5  # every fifth condition stands for what the options are not
-EMBEDDER = "wordllama"  # unless the service has another for all panels
-KEPT = 64  # panels made on the fly
 
-Done = TypeVar("Done")
-Describe = Callable[[Mapping[str, str]], tuple[Panel, Bank]]
-Words = str | dict[str, JsonValue] | list[JsonValue] | None
-Name = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
-_LOOSE = ConfigDict(extra="ignore", strict=True)  # clients send fields of their own
+Said = str | dict[str, JsonValue] | list[JsonValue]
+Words = Said | None
+Key = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class NoulCriteria(BaseModel):
-    model_config = _LOOSE
+class _Sent(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)  # clients send fields of their own
 
+
+class NoulCriteria(_Sent):
     true: Words = None
     false: Words = None
 
 
-class NoulQuestion(BaseModel):
-    model_config = _LOOSE
-
+class NoulQuestion(_Sent):
     type: Literal["noul"]
     instructions: Words = None
     criteria: NoulCriteria | None = None
 
     @model_validator(mode="after")
     def _asked(self) -> Self:
-        if not any(map(said, (self.instructions, self.told.true))):
+        if not self.options["true"]:
             raise PydanticCustomError("nothing_asked", "give instructions, or the criteria of true")
         return self
 
     @property
-    def told(self) -> NoulCriteria:
-        return self.criteria or NoulCriteria()
-
-    @property
     def options(self) -> dict[str, str]:
-        return {"true": said(self.told.true) or said(self.instructions), "false": said(self.told.false)}
+        told = self.criteria or NoulCriteria()
+        return {"true": said(told.true) or said(self.instructions), "false": said(told.false)}
 
 
-class ChoiceQuestion(BaseModel):
-    model_config = _LOOSE
-
+class ChoiceQuestion(_Sent):
     type: Literal["choice"]
     instructions: Words = None
-    criteria: Annotated[dict[Name, Words], Field(min_length=1, max_length=MOST_OPTIONS)]
+    criteria: dict[Annotated[Key, Field(pattern=r"\S")], Words] = Field(min_length=1, max_length=MOST_OPTIONS)
 
     @property
     def options(self) -> dict[str, str]:
         return {name: said(words) for name, words in self.criteria.items()}
 
 
-class ScoreQuestion(BaseModel):
-    model_config = _LOOSE
-
+class ScoreQuestion(_Sent):
     type: Literal["score"]
     instructions: Words = None
-    criteria: Annotated[
-        list[str | dict[str, JsonValue] | list[JsonValue]],
-        Field(min_length=1, max_length=MOST_LEVELS, fail_fast=True),
-    ]
+    criteria: list[Said] = Field(min_length=1, max_length=MOST_LEVELS, fail_fast=True)
 
     @property
     def options(self) -> dict[str, str]:
         return {str(i): said(words) or f"level {i}" for i, words in enumerate(self.criteria)}
 
 
-Question = Annotated[ChoiceQuestion | ScoreQuestion | NoulQuestion, Field(discriminator="type")]
+Question = ChoiceQuestion | ScoreQuestion | NoulQuestion
 
 
-class SystemOneBody(BaseModel):
+class SystemOneBody(_Sent):
     """A state and questions about it; `model` may be anything."""
 
     model_config = schemas.shown(
@@ -126,14 +96,13 @@ class SystemOneBody(BaseModel):
                 "trauma": {"type": "noul", "instructions": "It came after a bite or another injury."},
             },
         }
-    ) | _LOOSE  # fmt: skip
+    )
 
-    state: str | dict[str, JsonValue] | list[JsonValue]
-    questions: Annotated[
-        dict[Annotated[str, Field(min_length=1, max_length=500)], Question],
-        Field(min_length=1, max_length=MOST_QUESTIONS),
-    ]
-    model: Annotated[str, Field(max_length=200)] = ""
+    state: Said
+    questions: dict[Key, Annotated[Question, Field(discriminator="type")]] = Field(
+        min_length=1, max_length=MOST_QUESTIONS
+    )
+    model: str = Field("", max_length=200)
 
 
 def said(words: JsonValue) -> str:
@@ -153,114 +122,10 @@ def _lines(value: JsonValue, key: str = "") -> Iterator[str]:
         yield before + (value if isinstance(value, str) else dump(value).decode())
 
 
-# --------------------------------------------------------------------------- panels made on the fly
-
-
-class Workshop:
-    """Panels made of a question's options: one at a time, beside the engine; the last ones are kept.
-
-    Callers take turns: of each caller one question is worked on or waits for the thread.
-    """
-
-    def __init__(self, embedder: str | None, allow_remote: bool, limits: Limits) -> None:
-        self._embedder = get_embedder(embedder or EMBEDDER, allow_remote=allow_remote)
-        self._limits = limits
-        self._kept: LRUCache[str, Classifier] = LRUCache(KEPT)
-        self._waiting: Counter[str] = Counter()  # questions by caller
-        self._turn: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._thread = ThreadPoolExecutor(1, "simdx-workshop")
-
-    async def get(self, caller: str, describe: Describe, options: Mapping[str, str]) -> Classifier:
-        """The panel that `describe` makes of these options."""
-        return await self.run(caller, self._make, describe, options)
-
-    async def run(self, caller: str, work: Callable[..., Done], *given: Any) -> Done:
-        """Work that takes its time, for this caller."""
-        if self._waiting[caller] >= MOST_QUESTIONS:
-            raise Problem("too-many-requests", "Too many of your questions are waiting.", retry_after=1)
-        self._waiting[caller] += 1
-        try:
-            async with asyncio.timeout(self._limits.seconds), self._turn[caller]:
-                return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
-        except TimeoutError:
-            raise Problem("timeout", "Making the panel took too long.", retry_after=5) from None
-        finally:
-            self._waiting[caller] -= 1
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _make(self, describe: Describe, options: Mapping[str, str]) -> Classifier:
-        key = content_hash(describe.__name__, *(part for pair in options.items() for part in pair))
-        if key not in self._kept:
-            made = Classifier(opened(*describe(options), self._embedder), method="auto")
-            made.infer(made.bank.texts[0], explain=False)  # what is found on first use is found here
-            self._kept[key] = made
-        return self._kept[key]
-
-
-def opened(panel: Panel, bank: Bank, embedder: Embedder) -> OpenedPanel:
-    """The panel in memory alone: what callers ask leaves nothing on disk but its record."""
-    vectors = embed_texts(embedder, bank.texts)
-    background = embed_texts(embedder, bank.background) if bank.background else None
-    embedded = EmbeddedBank(vectors, bank.label_index, len(bank.labels), embedder.blocks, background)
-    data = PanelData(panel, bank, embedded, embedder)
-    data = replace(data, calibration=rehearse(data))
-    return OpenedPanel(data, lambda: PanelFiles.read(None), own_bank=True, policy=Policy(), none_prior=None)
-
-
-def made_of(options: Mapping[str, str]) -> tuple[Panel, Bank]:
-    """Options with their words as a panel with a bank; a background where the library describes all."""
-    texts = {name: _from_library(name, words) for name, words in options.items()}
-    known = {name: found for name, found in texts.items() if found}
-    named = [library.meant_by(name) or library.meant_by(options[name]) for name in known]
-    labels = tuple(Label(label_of(name)) for name in options)
-    related = library.related_to([Label(match.condition.name) for match in named if match is not None])
-    world = _world(related)
-    for name, words in options.items():
-        if not texts[name]:
-            about = words if name in ("true", "false") or name.isdigit() else f"{name}: {words}".rstrip(": ")
-            texts[name] = (about,) if about else world  # a noul without words for false: anything else
-    panel = Panel(MADE, labels, register="general", world=False)
-    counts = [len(texts[name]) for name in options]
-    return panel, Bank(
-        panel=MADE,
-        labels=panel.names,
-        texts=tuple(text for name in options for text in texts[name]),
-        label_index=np.repeat(np.arange(len(options)), counts),
-        background=world if len(known) == len(options) else (),
-        name=MADE,
-    )
-
-
-def label_of(option: str) -> str:
-    """The option as a label: none of these is an outcome of its own beside the labels."""
-    return f"{option} (option)" if option.casefold() == NONE_OF_THESE else option
-
-
-def _from_library(name: str, words: str) -> tuple[str, ...]:
-    match = library.meant_by(name) or (library.meant_by(words) if words else None)
-    if match is None:
-        return ()
-    own = [text.text for text in library.texts() if text.condition == match.condition.name]
-    return tuple(own[:: max(1, len(own) // TEXTS_EACH)][:TEXTS_EACH])
-
-
-def _world(related: frozenset[str]) -> tuple[str, ...]:
-    """A text of every few conditions and topics that the options do not speak of."""
-    first: dict[str, str] = {}
-    for text in library.texts():
-        if text.condition not in related:
-            first.setdefault(text.condition, text.text)
-    return tuple(list(first.values())[::WORLD_STEP])
-
-
 # --------------------------------------------------------------------------- from an answer to the shape
 
 
-def typed(
-    question: ChoiceQuestion | ScoreQuestion | NoulQuestion, answer: Mapping[str, Any]
-) -> dict[str, Any]:
+def typed(question: Question, answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer of the engine in the question's own shape."""
     p = {option: float(answer["among_labels"][label_of(option)]) for option in question.options}
     found: dict[str, Any] = {"type": question.type}
@@ -328,14 +193,14 @@ async def systemone(request: Request, caller: MayClassify) -> Response:
     criteria = sum(len(name) + len(words) for some in options for name, words in some.items())
     if len(text) > limit or criteria > limit:
         raise Problem("too-large", f"A state, and all criteria together, are at most {limit:,} characters.")
-    asked = []
-    for number, question in enumerate(body.questions.values()):
-        panel = _served(state.registry, question)
-        if panel is None:
-            check_panel(caller, MADE)
-        asked.append((number, question, panel))
-    requests = [await _ask(request, state, caller, *one, text) for one in asked]
-    told = await asyncio.gather(*(state.tell(one) for one in requests))
+    panels = [_served(state.registry, question) for question in body.questions.values()]
+    for panel in panels:
+        check_panel(caller, panel or MADE)  # before any is made
+    asked = [
+        await _ask(request, state, caller, panel, question, number, text)
+        for number, (panel, question) in enumerate(zip(panels, body.questions.values(), strict=True))
+    ]
+    told = await asyncio.gather(*(state.tell(one) for one in asked))
     answers = b",".join(dump(name) + b":" + one.sent for name, one in zip(body.questions, told, strict=True))
     words = sum(len(part.split()) for part in (text, *(w for some in options for w in some.values())))
     rest = dump({"model": MODEL, "usage": {"input_tokens": words, "output_tokens": 0}})
@@ -343,11 +208,9 @@ async def systemone(request: Request, caller: MayClassify) -> Response:
     return Json(whole, headers={"Simdx-Answer": request_id(request)})
 
 
-def _served(registry: Registry, question: ChoiceQuestion | ScoreQuestion | NoulQuestion) -> str | None:
+def _served(registry: Registry, question: Question) -> str | None:
     """The served panel whose labels these are."""
-    if not isinstance(question, ChoiceQuestion):
-        return None
-    named = set(question.criteria)
+    named = set(question.options) if isinstance(question, ChoiceQuestion) else None
     return next((name for name in registry.names if set(registry.panel(name).names) == named), None)
 
 
@@ -355,27 +218,19 @@ async def _ask(
     request: Request,
     state: AppState,
     caller: Caller,
-    number: int,
-    question: ChoiceQuestion | ScoreQuestion | NoulQuestion,
     panel: str | None,
+    question: Question,
+    number: int,
     text: str,
 ) -> InferenceRequest:
     def write(told: InferenceResult) -> bytes:
         return dump(typed(question, told.answers[0].to_json()))
 
-    method = state.registry.methods[0]
-    if panel is not None:
-        return state.asked(
-            request, caller, panel, method, None, (text,), explain=False, write=write, first=number
-        )
-    made = await request.app.state.workshop.get(caller.name, made_of, question.options)
-    return InferenceRequest(
-        MADE, method, made.prior(None), (text,), caller.name, request_id(request), explain=False,
-        write=write, first=number, classifier=made,
+    made = None if panel else await state.workshop.get(caller.name, made_of, question.options)
+    return state.asked(
+        request, caller, panel or MADE, state.registry.methods[0], None, (text,), explain=False, write=write,
+        first=number, made=made,
     )  # fmt: skip
-
-
-MODEL = f"simdx-{__version__}"
 
 
 @router.get(
@@ -386,6 +241,5 @@ MODEL = f"simdx-{__version__}"
 )
 async def models(caller: MayClassify) -> Response:
     told = "Panels of labels with simulated texts; any other options as a panel made on the fly."
-    return Json(
-        {"models": [{"name": MODEL, "description": told, "release_date": ""}]}
-    )  # a package knows none
+    model = {"name": MODEL, "description": told, "release_date": ""}  # a package knows none
+    return Json({"models": [model]})
