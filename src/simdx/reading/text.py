@@ -286,8 +286,9 @@ _OTHER = frozenset(_OTHER_WORDS.split())
 
 def is_english(text: str) -> bool:
     """Whether the text reads as English; a text of names and numbers alone is taken for it."""
-    words = _WORD.findall(text[:LOOKED_AT].lower())
-    english = sum(word in _ENGLISH for word in words)
-    other = sum(word in _OTHER for word in words)
-    foreign_letters = sum(not word.isascii() for word in words)
+    seen = text[:LOOKED_AT].lower()
+    words = _WORD.findall(seen)
+    english = sum(map(_ENGLISH.__contains__, words))
+    other = sum(map(_OTHER.__contains__, words))
+    foreign_letters = 0 if seen.isascii() else sum(not word.isascii() for word in words)
     return other <= english and (foreign_letters <= english or foreign_letters < len(words) / 6)
