@@ -52,6 +52,11 @@ class Cases:
     def n(self) -> int:
         return len(self.dataset.cases)
 
+    def part(self, outside: bool) -> Dataset:
+        found = self.outside if outside else self.dataset
+        assert found is not None
+        return found
+
 
 def read_panel(panel: str, size: int | None, outside_size: int | None, data: Path | None) -> Cases:
     """BadInput with the reason where the data is not at hand; `data` is by default the folder $SIMDX_DATA."""
