@@ -14,7 +14,7 @@ from paper.claims import (
     on_their_figures,
     verdicts,
 )
-from paper.runner import read_artefacts
+from paper.artefacts import read_artefacts
 from tests.conftest import ROOT
 
 PRINTED = [claim for claim in CLAIMS if list(claim.theirs())]

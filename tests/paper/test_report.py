@@ -10,7 +10,7 @@ from paper import report
 from paper.artefacts import Artefact
 from paper.figures import dots
 from paper.measures import Measured
-from paper.runner import read_artefacts
+from paper.artefacts import read_artefacts
 from simdx.runs import Record
 from tests.conftest import ROOT
 

@@ -9,7 +9,7 @@ from paper.__main__ import main
 from paper.artefacts import ARTEFACTS, Artefact, chosen
 from paper.context import Context
 from paper.measures import Measured
-from paper.runner import read_artefacts, run_artefacts
+from paper.artefacts import read_artefacts, run_artefacts
 from simdx.errors import BadInput, RunFailed
 from simdx.runs import NotRun
 from tests.conftest import shared_data
