@@ -20,8 +20,7 @@ import numpy as np
 
 from paper import engine, world
 from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
-from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
-from paper.replies import Replies, read_replies
+from paper.asked import Asked, Orders, Replies, asked_directly, read_asked, read_orders, read_replies
 from paper.vectors import embedder_with, read_vectors
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from paper.answers import METHODS, Spec
-from paper.asked import PAPER_ASKING, asked_in
+from paper.asked import LEAST_READABLE, PAPER_ASKING, asked_in
 from paper.context import Context
 from paper.measures import Measured
-from paper.replies import LEAST_READABLE
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError

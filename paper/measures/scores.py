@@ -7,10 +7,9 @@ import numpy as np
 
 from paper import engine
 from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
-from paper.asked import PAPER_ASKING, Asked
+from paper.asked import LEAST_READABLE, PAPER_ASKING, Asked
 from paper.context import Context
 from paper.measures import Measured, each_panel
-from paper.replies import LEAST_READABLE
 from paper.tables import ALL
 from paper.world import PARTS, REFERENCE
 from simdx.datasets.dataset import make_splits
