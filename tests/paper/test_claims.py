@@ -2,6 +2,7 @@
 
 import pytest
 
+from paper.artefacts import read_artefacts
 from paper.claims import (
     AGREES,
     CLAIMS,
@@ -14,7 +15,6 @@ from paper.claims import (
     on_their_figures,
     verdicts,
 )
-from paper.artefacts import read_artefacts
 from tests.conftest import ROOT
 
 PRINTED = [claim for claim in CLAIMS if list(claim.theirs())]

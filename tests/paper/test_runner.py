@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from paper.__main__ import main
-from paper.artefacts import ARTEFACTS, Artefact, chosen
+from paper.artefacts import ARTEFACTS, Artefact, chosen, read_artefacts, run_artefacts
 from paper.context import Context
 from paper.measures import Measured
-from paper.artefacts import read_artefacts, run_artefacts
 from simdx.errors import BadInput, RunFailed
 from simdx.runs import NotRun
 from tests.conftest import shared_data
@@ -80,7 +79,7 @@ def test_a_new_edition_is_measured_again_and_an_old_record_is_not_shown(
 ) -> None:
     first = _artefact("counted", _finds)
     run_artefacts([first], small)
-    monkeypatch.setattr("paper.runner.ARTEFACTS", (first._replace(edition=2),))
+    monkeypatch.setattr("paper.artefacts.ARTEFACTS", (first._replace(edition=2),))
     assert read_artefacts(small.out) == []
     run_artefacts([first._replace(edition=2)], small)
     assert [record.name for record in read_artefacts(small.out)] == ["counted"]
