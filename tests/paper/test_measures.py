@@ -154,14 +154,11 @@ def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None
     data, _ = _run(context, "ternary")
     p = context.probabilities(Spec(PANEL, "d-smc"))
     right = p.argmax(axis=1) == context.labels(PANEL)
-    bits, (mean,) = (
-        entropy_bits(p[right]),
-        [t["mean"] for t in data["triangles"] if t["heading"].startswith("correct")],
-    )
-    assert np.sum(bits < entropy_bits(np.array(mean)) - 1e-12) == (len(bits) - 1) // 2
-    groups = ["prior", "correct", *([] if right.all() else ["wrong"]), "out of class"]
-    assert [triangle["heading"].split(" (")[0] for triangle in data["triangles"]] == groups
-    assert all(len(triangle["draws"]) == 200 for triangle in data["triangles"])
+    bits, shown = entropy_bits(p[right]), {one["heading"].split(" (")[0]: one for one in data["triangles"]}
+    typical = entropy_bits(np.array([shown["correct"]["mean"]]))
+    assert np.sum(bits < typical - 1e-12) == (len(bits) - 1) // 2
+    assert list(shown) == ["prior", "correct", *([] if right.all() else ["wrong"]), "out of class"]
+    assert all(len(one["draws"]) == 200 for one in shown.values())
 
 
 def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
@@ -252,11 +249,10 @@ def test_recorded_answers_out_of_class_are_used(tmp_path: Path, context: Context
     ids = [case.id for case in cases.cases]
     sure = [[0.98, 0.01, 0.01]] * (len(ids) - 1) + [[1 / 3, 1 / 3, 1 / 3]]
     asking_record(tmp_path, "bold", "logits", ids, sure, [1.0] * (len(ids) - 1) + [0.0])
-    found, missing = outside.asked_bits(small_context(tmp_path / "out", tmp_path, tmp_path), PANEL)
-    assert [bits.paper for bits in found] == ["ML"]
+    (row,), missing = outside.asked_bits(small_context(tmp_path / "out", tmp_path, tmp_path), PANEL)
+    assert (row["paper"], row["n_outside"]) == ("ML", len(ids) - 1)
     # the answer that could not be read is left out, not counted as the prior
-    assert found[0].outside == pytest.approx([entropy_bits(np.array(sure[0]))] * (len(ids) - 1))
-    assert found[0].asked == len(ids)
+    assert row["outside"] == pytest.approx(entropy_bits(np.array(sure[:1]))[0])
     assert not missing
 
 
