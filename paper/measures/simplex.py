@@ -158,7 +158,7 @@ def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
         return float(np.corrcoef(a.ravel(), b.ravel())[0, 1]) if a.std() and b.std() else None
 
     ci = {  # one stream for all four: their order decides the draws
-        "agreement": boot.mean(c.agree),
+        "agreement": boot.mean(c.agree.astype(float)),
         "kl_nats": boot.of(np.median, c.kl),
         "alpha0_ratio": boot.of(np.median, c.abi.alpha0 / c.dsmc.alpha0),
         "correlation_of_means": boot.of(
