@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from simdx.bench import records
+
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "results/first_hour"
 SURE = 0.8
@@ -54,15 +56,9 @@ def main() -> None:
             said = subprocess.run(asked, cwd=where, capture_output=True, text=True, check=True).stdout
             answers[name] = counted(own, [json.loads(line) for line in said.splitlines()])
     record = json.loads((HERE / "record.json").read_text("utf-8"))
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    made = "python benchmarks/first_hour.py"
-    record["three_panels"] = {
-        "command": made,
-        "commit": head.stdout.strip(),
-        "rows": rows,
-        "answers": answers,
-    }
-    (HERE / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    made = records.heading("python benchmarks/first_hour.py")
+    record["three_panels"] = made | {"rows": rows, "answers": answers}
+    records.write_record(HERE / "record.json", record)
 
 
 def commands(name: str, text: str) -> Iterator[list[str]]:
@@ -78,31 +74,28 @@ def commands(name: str, text: str) -> Iterator[list[str]]:
 
 
 def typed(args: list[str], where: Path) -> dict[str, Any]:
-    def used() -> float:
-        now = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return now.ru_utime + now.ru_stime
-
-    before = used()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "simdx", *args]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     said = shlex.join(["simdx", *args]).replace(f"{HERE}/", "")
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return {
-        "command": said, "exit": done.returncode, "cpu_s": round(used() - before, 1), "last_line": lines[-1]
-    }  # fmt: skip
+    last = (done.stdout + done.stderr).strip().splitlines()[-1]
+    return {"command": said, "exit": done.returncode, "cpu_s": round(spent, 1), "last_line": last}
 
 
 def counted(cases: list[dict[str, Any]], answers: list[dict[str, Any]]) -> dict[str, Any]:
     """How many were right; and what was wrong although it was sure."""
     both = list(zip(cases, answers, strict=True))
-    inside = [(c, a) for c, a in both if c["label"] != NONE]
-    outside = [(c, a) for c, a in both if c["label"] == NONE]
+    right = [a["label"] == c["label"] for c, a in both]
+    outside = [c["label"] == NONE for c in cases]
+    caught = sum(hit and far for hit, far in zip(right, outside, strict=True))
     wrong = [{**a, "text": c["text"], "truth": c["label"]} for c, a in both if a["label"] != c["label"]]
     return {
-        "inside": len(inside),
-        "inside_right": sum(a["label"] == c["label"] for c, a in inside),
-        "outside": len(outside),
-        "outside_right": sum(a["label"] == NONE for _, a in outside),
+        "inside": len(cases) - sum(outside),
+        "inside_right": sum(right) - caught,
+        "outside": sum(outside),
+        "outside_right": caught,
         "accepted": sum(a["action"] == "accept" for a in answers),
         "sure_and_wrong": [row for row in wrong if row["probability"] >= SURE],
     }

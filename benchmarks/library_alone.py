@@ -6,7 +6,6 @@ All classes of Symptom-to-Diagnosis (cases of the panel and outside ones) and of
 that the library does not know by name is told and left out. Reporting only.
 """
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -16,8 +15,8 @@ import numpy as np
 
 from simdx import Classifier, library
 from simdx.baselines.supervised import supervised_ceiling
+from simdx.bench import records
 from simdx.embedders import embed_texts, get_embedder
-from simdx.runs.record import current_commit
 from simdx.types import Float, Int, Label
 
 FILES = {
@@ -28,17 +27,14 @@ FILES = {
 AT = (1, 3, 5)
 
 
-def rows(path: Path) -> list[tuple[str, str]]:
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [(row["text"], row.get("label") or row["topic"]) for row in found]
-
-
 def at_most(scores: Float, truth: Int) -> dict[str, float]:
     rank = (scores > scores[np.arange(len(truth)), truth][:, None]).sum(axis=1)
     return {str(k): round(float((rank < k).mean()), 4) for k in AT}
 
 
-def measured(cases: list[tuple[str, str]]) -> dict[str, Any]:
+def measured(files: list[Path]) -> dict[str, Any]:
+    rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    cases = [(row["text"], row.get("label") or row["topic"]) for row in rows]
     names = sorted({label for _, label in cases})
     known = [name for name in names if library.texts_for(Label(name))]
     kept = [(text, known.index(label)) for text, label in cases if label in known]
@@ -47,8 +43,7 @@ def measured(cases: list[tuple[str, str]]) -> dict[str, Any]:
         file = Path(folder) / "panel.yaml"
         file.write_text(json.dumps({"register": "patient", "labels": known}), encoding="utf-8")
         answers = Classifier(file, embedder="wordllama").infer_batch(texts)
-    vectors = embed_texts(get_embedder("wordllama"), texts)
-    ceiling = supervised_ceiling(vectors, truth, len(known), texts)
+    ceiling = supervised_ceiling(embed_texts(get_embedder("wordllama"), texts), truth, len(known), texts)
     return {
         "cases": len(kept),
         "classes": len(known),
@@ -59,18 +54,15 @@ def measured(cases: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = records.parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("results/library/alone.json"))
     asked = parser.parse_args()
-    found: dict[str, Any] = {
-        "command": "python -m benchmarks.library_alone --data DATA",
-        "commit": current_commit(),
-    }
+    found = records.heading("python -m benchmarks.library_alone --data DATA")
     for name, files in FILES.items():
-        found[name] = measured([row for file in files for row in rows(asked.data / file)])
+        found[name] = measured([asked.data / file for file in files])
         print(name, found[name], flush=True)
-    asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    records.write_record(asked.out, found)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. Labell
 expert is heard at all, and have no part in any other number that answers depend on. How well calibrated
 answers were on labelled cases is copied from the record of the suite.
 
-Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them as `CASES` names
-them. Where a file or an embedder is missing, the panel goes without evidence and accepts nothing.
+Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them where
+`simdx.bench.records.CASES` says. Where a file or an embedder is missing, the panel goes without evidence and
+accepts nothing.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,8 +23,7 @@ import numpy as np
 
 from simdx import Classifier
 from simdx.bank.files import packaged_bank
-from simdx.datasets import read_cases
-from simdx.datasets.dataset import Dataset
+from simdx.bench import records
 from simdx.decide import evidence
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
@@ -40,12 +39,7 @@ from simdx.types import Int
 EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": None}
 ROOT = Path(__file__).parents[1]
 RECORDS, SOURCE = ROOT / "results" / "transfer", ROOT / "src" / "simdx"
-# Panel -> labelled cases, and cases of no label; the probes are cases of no label for every panel.
-CASES = {
-    "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
-    "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),
-    "case-reports": ("pmc/cases.jsonl", "pmc/ood.jsonl"),
-}
+# Cases of no label for every panel but those that a probe names.
 PROBES = ROOT / "tests" / "data" / "outside_probes.jsonl"
 
 
@@ -59,24 +53,21 @@ def checked(record: str | None, name: str) -> dict[str, Any]:
     return {"checked": panels[name]["n"], "checked_ece": error["value"], "checked_interval": interval}
 
 
-def second_weight(data: PanelData, cases: Dataset) -> float:
+def second_weight(data: PanelData, cases: records.Cases) -> float:
     """The second expert's weight at which the labelled cases have the least log loss: none, or the suite's.
 
     Each half of the cases is asked as well, and what it says is printed: the choice must not hang on a few.
     """
     said = Pool.fit(data).log_likelihoods(data.observe(cases.texts))
-    truth = cases.label_index(data.panel.names)
 
     def best(rows: Int) -> float:
         def loss(weight: float) -> float:
-            return min(
-                log_loss(np.exp(said.at(rows).under(Calibration(sharpness=s, weight=weight))), truth[rows])
-                for s in np.geomspace(0.3, 4.0, 30)
-            )
+            calibrations = (Calibration(sharpness=s, weight=weight) for s in np.geomspace(0.3, 4.0, 30))
+            return min(log_loss(np.exp(said.at(rows).under(one)), cases.truth[rows]) for one in calibrations)
 
         return min((0.0, SECOND_WEIGHT), key=loss)
 
-    every: Int = np.arange(len(truth))
+    every: Int = np.arange(len(cases.truth))
     print(f"weight {best(every)}, by halves {best(every[::2])} and {best(every[1::2])}", flush=True)
     return best(every)
 
@@ -91,7 +82,8 @@ def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> N
             panel_data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
             weight = 0.0
             if "+" in embedder:
-                weight = second_weight(panel_data, read_cases(folder / CASES[name][0]))
+                cases = records.cases_of(source.panel.names, folder / records.CASES[name][0])
+                weight = second_weight(panel_data, cases)
             found = replace(rehearse(panel_data, weight=weight), **checked(EMBEDDERS[embedder], name))
             held[address_for(panel_data)] = found
             target.write_text(file_text(held), encoding="utf-8")
@@ -111,13 +103,11 @@ def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> N
 def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEvidence:
     """What the cases show of accepting under the panel's own policy, in which they had no part."""
     classifier = Classifier(name, embedder=embedder)
-    inside, outside = (folder / file for file in CASES[name])
-    cases, names = read_cases(inside, labels=classifier.panel.names), classifier.panel.names
+    cases = records.cases_of(classifier.panel.names, *(folder / file for file in records.CASES[name]))
     probes = map(json.loads, PROBES.read_text(encoding="utf-8").splitlines())
-    others = [*read_cases(outside, labelled=False).texts]
-    others += [probe["text"] for probe in probes if name not in probe["inside"]]
+    others = cases.outside + [probe["text"] for probe in probes if name not in probe["inside"]]
     seen, beyond = classifier.observe(cases.texts), classifier.observe(others)
-    return classifier.desk.tried_on(seen, cases.label_index(names), beyond)
+    return classifier.desk.tried_on(seen, cases.truth, beyond)
 
 
 def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
@@ -140,7 +130,7 @@ def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = records.parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled and outside cases")
     parser.add_argument("--evidence", action="store_true", help="write the evidence alone")
     parser.add_argument("--embedder", choices=EMBEDDERS, help="this one alone")

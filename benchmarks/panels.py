@@ -1,4 +1,4 @@
-"""Every packaged panel, every label-free method, on the evaluation data: one record, one table.
+"""The packaged panels on the evaluation data: every method beside the supervised ceiling, in one table.
 
     python benchmarks/panels.py --data ../shared/data --out results/panels
 
@@ -7,29 +7,24 @@ a run (ids and probabilities, no text), and `README.md` with the tables. Reporti
 nothing here chooses anything.
 """
 
-import argparse
-import json
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from simdx import Classifier, __version__
 from simdx.baselines.supervised import supervised_ceiling
-from simdx.datasets.dataset import Dataset
+from simdx.bench import records
 from simdx.datasets.files import read_cases
 from simdx.embedders import embed_texts, get_embedder
 from simdx.evaluate import evaluate
 from simdx.metrics import evaluate_probabilities
-from simdx.runs.record import current_commit
 
-PANELS = {
-    "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),
-    "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
-    "case-reports": ("pmc/cases.jsonl", "pmc/ood.jsonl"),
-}
 BEST = "wordllama+minilm"
 RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("auto", {}),
@@ -51,81 +46,37 @@ SHOWN = (
     "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits", "auroc", "error_auroc", "e_aurc",
     "risk_at_80",
 )  # fmt: skip
+KEPT = ("n", "k", *SHOWN, "aurc", "ci")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("results/panels"))
-    parser.add_argument("--resamples", type=int, default=2000)
-    parser.add_argument("--core", action="store_true", help="only what the core install can run")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    runs = []
-    for panel, (cases, ood) in PANELS.items():
-        labels = Classifier(panel).panel.names
-        data = read_cases(arguments.data / cases, labels=labels)
-        outside = read_cases(arguments.data / ood, labelled=False)
-        for method, options in RUNS:
-            if arguments.core and "minilm" in options.get("embedder", ""):
-                continue
-            runs.append(one_run(panel, method, options, data, outside, arguments))
-            print(_line(runs[-1]), file=sys.stderr, flush=True)
-        for embedder in ("wordllama",) if arguments.core else ("wordllama", "minilm", BEST):
-            runs.append(ceiling(panel, embedder, labels, data, arguments.resamples))
-            print(_line(runs[-1]), file=sys.stderr, flush=True)
-    record = {
-        "command": f"python benchmarks/panels.py --data DATA --out {arguments.out}"
-        + (" --core" if arguments.core else ""),
-        "commit": current_commit(),
-        "simdx": __version__,
-        "python": platform.python_version(),
-        "resamples": arguments.resamples,
-        "labels_used": "none; supervised rows are five-fold cross-validated on the evaluation cases",
-        "runs": runs,
-    }
-    (arguments.out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
-    (arguments.out / "README.md").write_text(markdown(record))
+def runs_of(panel: str, data: Path, out: Path, resamples: int, core: bool) -> Iterator[dict[str, Any]]:
+    """Every method, then the supervised ceiling of each embedder; `core`: what the core install can run."""
+    inside, ood = (data / file for file in records.CASES[panel])
+    names = Classifier(panel).panel.names
+    cases, outside = read_cases(inside, labels=names), read_cases(ood, labelled=False)
+    for method, options in RUNS:
+        if core and "minilm" in options.get("embedder", ""):
+            continue
+        classifier = Classifier(panel, method=method, **options)
+        result = evaluate(classifier, cases, ood=outside, resamples=resamples)
+        rows = result.rows()
+        assert not {"text", "texts"} & set(rows)
+        file = "-".join([panel, method, *options.values()]).replace("+", "_") + ".parquet"
+        pq.write_table(pa.table(rows), out / file, compression="zstd")
+        about = {"panel": panel, "method": method, **options, "embedder": classifier.embedder.id}
+        about["bank"] = classifier.bank.name
+        keys = (*KEPT, "ood", "among_labels", "second_order")
+        yield about | {key: result.record.get(key) for key in keys}
+    y = cases.label_index(names)
+    for embedder in ("wordllama",) if core else ("wordllama", "minilm", BEST):
+        vectors = embed_texts(get_embedder(embedder), cases.texts)
+        p = supervised_ceiling(vectors, y, len(names), list(cases.texts))
+        measured = evaluate_probabilities(p, y, resamples=resamples, rng=np.random.default_rng(0))
+        about = {"panel": panel, "method": "supervised", "embedder": embedder}
+        yield about | {key: measured.get(key) for key in KEPT}
 
 
-def one_run(
-    panel: str,
-    method: str,
-    options: dict[str, Any],
-    data: Dataset,
-    outside: Dataset,
-    arguments: argparse.Namespace,
-) -> dict[str, Any]:
-    classifier = Classifier(panel, method=method, **options)
-    result = evaluate(classifier, data, ood=outside, resamples=arguments.resamples)
-    name = "-".join([panel, method, *options.values()]).replace("+", "_")
-    write_rows(arguments.out / f"{name}.parquet", result.rows())
-    r = result.record
-    keep = ("n", "k", *SHOWN, "aurc", "ci", "ood", "among_labels", "second_order")
-    return {"panel": panel, "method": method, **options, "embedder": classifier.embedder.id,
-            "bank": classifier.bank.name, **{k: r.get(k) for k in keep}}  # fmt: skip
-
-
-def ceiling(
-    panel: str, embedder: str, labels: tuple[str, ...], data: Dataset, resamples: int
-) -> dict[str, Any]:
-    vectors = embed_texts(get_embedder(embedder), data.texts)
-    y = data.label_index(labels)
-    p = supervised_ceiling(vectors, y, len(labels), list(data.texts))
-    measured = evaluate_probabilities(p, y, resamples=resamples, rng=np.random.default_rng(0))
-    kept = {k: measured.get(k) for k in ("n", "k", *SHOWN, "aurc", "ci")}
-    return {"panel": panel, "method": "supervised", "embedder": embedder, **kept}
-
-
-def write_rows(path: Path, rows: dict[str, list[Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    assert not {"text", "texts"} & set(rows)
-    pq.write_table(pa.table(rows), path, compression="zstd")
-
-
-def markdown(record: dict[str, Any]) -> str:
+def page(record: dict[str, Any]) -> str:
     out = [
         "# Packaged panels on the evaluation data",
         "",
@@ -135,18 +86,14 @@ def markdown(record: dict[str, Any]) -> str:
         "drawn towards the prior by the probability of none of these; the other methods have no background.",
         "",
     ]
-    for panel in PANELS:
-        rows = [r for r in record["runs"] if r["panel"] == panel]
-        out += [f"## {panel} (N = {rows[0]['n']}, K = {rows[0]['k']})", ""]
-        out += ["| method | embedder | " + " | ".join(SHOWN) + " | out-of-class AUROC |"]
-        out += ["|---|---|" + "---|" * (len(SHOWN) + 1)]
-        for r in rows:
-            name = " ".join([r["method"], *[str(r[k]) for k in ("engine", "kernel") if r.get(k)]])
-            ood = r.get("ood")
-            auroc = f"{ood['auroc']:.3f}" if ood and ood.get("auroc") is not None else "–"
-            cells = " | ".join(_cell(r, m) for m in SHOWN)
-            out.append(f"| {name} | {_short(r['embedder'])} | {cells} | {auroc} |")
-        out.append("")
+    for panel in records.CASES:
+        runs, rows = [run for run in record["runs"] if run["panel"] == panel], []
+        for run in runs:
+            auroc = (run.get("ood") or {}).get("auroc")
+            cells = [_name(run), _short(run["embedder"]), *(_cell(run, metric) for metric in SHOWN)]
+            rows.append([*cells, "–" if auroc is None else f"{auroc:.3f}"])
+        out += [f"## {panel} (N = {runs[0]['n']}, K = {runs[0]['k']})", ""]
+        out += [*records.table(["method", "embedder", *SHOWN, "out-of-class AUROC"], rows), ""]
     out += [
         "Our banks were written by a large language model; see the panels' notices. The paper's figures "
         "stand in docs/results.md.",
@@ -155,11 +102,14 @@ def markdown(record: dict[str, Any]) -> str:
     return "\n".join(out)
 
 
+def _name(run: dict[str, Any]) -> str:
+    return " ".join([run["method"], *(run[key] for key in ("engine", "kernel") if run.get(key))])
+
+
 def _cell(run: dict[str, Any], metric: str) -> str:
-    value = run.get(metric)
+    value, interval = run.get(metric), (run.get("ci") or {}).get(metric)
     if value is None:
         return "–"
-    interval = (run.get("ci") or {}).get(metric)
     return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
 
 
@@ -167,11 +117,31 @@ def _short(embedder: str) -> str:
     return "+".join(part.split("/")[0] for part in embedder.split("+"))
 
 
-def _line(run: dict[str, Any]) -> str:
-    told = ("accuracy", "ece", "error_auroc")
-    shown = " ".join(f"{m} {run[m]:.3f}" for m in told if run.get(m) is not None)
-    name = f"{run['method']} {run.get('engine', '')} {run.get('kernel', '')}"
-    return f"{run['panel']:22} {name:24} {_short(run['embedder']):18} {shown}"
+def main() -> None:
+    parser = records.parser(__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("results/panels"))
+    parser.add_argument("--resamples", type=int, default=2000)
+    parser.add_argument("--core", action="store_true", help="only what the core install can run")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    runs = []
+    for panel in records.CASES:
+        for run in runs_of(panel, asked.data, asked.out, asked.resamples, asked.core):
+            runs.append(run)
+            told = [f"{metric} {_cell(run, metric)}" for metric in ("accuracy", "ece", "error_auroc")]
+            print(panel, _name(run), _short(run["embedder"]), *told, file=sys.stderr, flush=True)
+    core = " --core" if asked.core else ""
+    record = {
+        **records.heading(f"python benchmarks/panels.py --data DATA --out {asked.out}{core}"),
+        "simdx": __version__,
+        "python": platform.python_version(),
+        "resamples": asked.resamples,
+        "labels_used": "none; supervised rows are five-fold cross-validated on the evaluation cases",
+        "runs": runs,
+    }
+    records.write_record(asked.out / "record.json", record)
+    (asked.out / "README.md").write_text(page(record), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,39 +7,37 @@ has 200 texts: shares of the labels are drawn evenly over the simplex, the share
 or .5. The record holds aggregates alone.
 """
 
-import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from simdx.bench import records
 from simdx.classifier import Classifier
-from simdx.datasets import read_cases
 from simdx.prevalence import Rates, estimated, label_shares, rates_of
-from simdx.types import Case
+from simdx.types import Case, Float
 
 ARCHIVES, TEXTS, OUTSIDE = 10, 200, (0.0, 0.1, 0.3, 0.5)
 LABELLED = (0, 50)
 
 
-def measure(folder: Path, n_labelled: int, seed: int = 0) -> dict[str, object]:
-    rng = np.random.default_rng(seed)
-    panel = folder / "panel.yaml"
-    plain = Classifier(panel)
+def measure(folder: Path, n_labelled: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    plain = Classifier(folder / "panel.yaml")
     names = plain.panel.names
-    cases, others = read_cases(folder / "cases.jsonl", labels=names), folder / "ood.jsonl"
-    beyond = [c.text for c in read_cases(others, labelled=False).cases] if others.is_file() else []
-    rows, far = rng.permutation(len(cases.cases)), rng.permutation(len(beyond))
-    taken, known = rows[:n_labelled], far[: n_labelled // 5]
-    labelled = [cases.cases[i] for i in taken]
-    labelled += [Case(beyond[i], label="none of these") for i in known]
-    chosen = Classifier(panel, calibration_cases=labelled) if labelled else plain
+    dataset, every, beyond = records.cases_in(folder, names)
+    rows, far = rng.permutation(len(every)), rng.permutation(len(beyond))
+    labelled = [dataset.cases[i] for i in rows[:n_labelled]]
+    labelled += [Case(beyond[i], label="none of these") for i in far[: n_labelled // 5]]
+    chosen = Classifier(folder / "panel.yaml", calibration_cases=labelled) if labelled else plain
     left, left_out = rows[n_labelled:], far[n_labelled // 5 :]
-    truth = np.array([names.index(str(cases.cases[i].label)) for i in left])
-    inside = chosen.infer_batch([cases.cases[i].text for i in left])
+    truth = every[left]
+    inside = chosen.infer_batch([dataset.texts[i] for i in left])
     outside = chosen.infer_batch([beyond[i] for i in left_out]) if len(left_out) else None
+    far_none = None if outside is None else outside.out_of_class
     rates, refused, _ = rates_of(chosen, labelled)
-    weighed = inside.out_of_class is not None and outside is not None and outside.out_of_class is not None
+    weighed = inside.out_of_class is not None and far_none is not None
     errors: dict[str, list[float]] = {}
     for share in OUTSIDE if weighed else OUTSIDE[:1]:
         for _ in range(ARCHIVES):
@@ -52,77 +50,59 @@ def measure(folder: Path, n_labelled: int, seed: int = 0) -> dict[str, object]:
             if weighed:
                 extra = rng.integers(0, len(left_out), n_out)
                 posterior = np.concatenate([posterior, outside.among_labels[extra]])
-                none = np.concatenate([inside.out_of_class[pick], outside.out_of_class[extra]])
-            _score(
-                errors,
-                posterior,
-                none,
-                rates if refused is None else None,
-                among,
-                n_out / len(posterior),
-                rng,
-            )
+                none = np.concatenate([inside.out_of_class[pick], far_none[extra]])
+            known = rates if refused is None else None
+            found = scores(posterior, none, known, among, n_out / len(posterior), rng)
+            for name, value in found.items():
+                errors.setdefault(name, []).append(value)
+    means = [None if one is None else round(float(one.mean()), 4) for one in (inside.out_of_class, far_none)]
     return {
         "panel": plain.panel.name, "labels": len(names), "labelled": n_labelled, "refused": refused,
-        "mean_none_inside": _mean(inside.out_of_class),
-        "mean_none_outside": _mean(outside.out_of_class if outside is not None else None),
-        "archives": len(errors["labels: em"]), **{k: round(float(np.mean(v)), 4) for k, v in errors.items()},
+        "mean_none_inside": means[0], "mean_none_outside": means[1], "archives": len(errors["labels: em"]),
+        **{k: round(float(np.mean(v)), 4) for k, v in errors.items()},
     }  # fmt: skip
 
 
-def _mean(none: np.ndarray | None) -> float | None:
-    return None if none is None else round(float(none.mean()), 4)
-
-
-def _score(
-    errors: dict[str, list[float]],
-    posterior: np.ndarray,
-    none: np.ndarray | None,
-    rates: Rates | None,
-    among: np.ndarray,
-    outside: float,
+def scores(
+    posterior: Float, none: Float | None, rates: Rates | None, among: Float, outside: float,
     rng: np.random.Generator,
-) -> None:
+) -> dict[str, float]:  # fmt: skip
     """Mean absolute errors of each way of counting, and how often the truth lies in the interval."""
-    weight = np.ones(len(posterior)) if none is None else 1 - none
-    given = posterior.argmax(axis=1)
-    counted = np.bincount(given, weights=weight, minlength=len(among)) / weight.sum()
+    weight, k = np.ones(len(posterior)) if none is None else 1 - none, len(among)
     found, intervals = estimated(posterior, none if rates else None, rates, rng)
     ways = {
-        "labels: even": np.full(len(among), 1 / len(among)),
-        "labels: counted": counted,
-        "labels: mean posterior": weight @ posterior / weight.sum(),
-        "labels: em unweighed": label_shares(posterior, np.ones(len(posterior))),
-        "labels: em": found[: len(among)],
+        "even": np.full(k, 1 / k),
+        "counted": np.bincount(posterior.argmax(axis=1), weights=weight, minlength=k) / weight.sum(),
+        "mean posterior": weight @ posterior / weight.sum(),
+        "em unweighed": label_shares(posterior, np.ones(len(posterior))),
+        "em": found[:k],
     }
-    for name, value in ways.items():
-        errors.setdefault(name, []).append(float(np.abs(value - among).mean()))
-    low, high = intervals[: len(among)].T
-    errors.setdefault("labels: inside interval", []).append(float(((low <= among) & (among <= high)).mean()))
+    out = {f"labels: {name}": float(np.abs(value - among).mean()) for name, value in ways.items()}
+    low, high = intervals[:k].T
+    out["labels: inside interval"] = float(((low <= among) & (among <= high)).mean())
     if none is not None:
-        errors.setdefault("none: mean probability", []).append(abs(float(none.mean()) - outside))
+        out["none: mean probability"] = abs(float(none.mean()) - outside)
     if rates is not None:
-        errors.setdefault("none: corrected", []).append(abs(float(found[-1]) - outside))
-        low, high = intervals[-1]
-        errors.setdefault("none: inside interval", []).append(float(low <= outside <= high))
+        out["none: corrected"] = abs(float(found[-1]) - outside)
+        out["none: inside interval"] = float(intervals[-1][0] <= outside <= intervals[-1][1])
+    return out
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = records.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/prevalence/record.json"))
     parser.add_argument("--panel", action="append", help="only these")
-    chosen = parser.parse_args()
+    asked = parser.parse_args()
     rows = []
-    for path in sorted(chosen.folder.glob("*/panel.yaml")):
-        if chosen.panel and path.parent.name not in chosen.panel:
+    for path in sorted(asked.folder.glob("*/panel.yaml")):
+        if asked.panel and path.parent.name not in asked.panel:
             continue
         for n in LABELLED:
             rows.append(measure(path.parent, n))
             print(json.dumps(rows[-1]), flush=True)
     record = {"archives_each": ARCHIVES, "texts": TEXTS, "outside_shares": OUTSIDE, "rows": rows}
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    records.write_record(asked.out, record)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ import json
 import platform
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from sklearn.metrics import precision_recall_fscore_support
 
 from simdx import __version__
 from simdx.reading import read
@@ -49,35 +50,33 @@ def scores(rows: list[Row], reader: Reader, known: tuple[str, ...] = ASSERTIONS)
 
     An assertion that a library does not know counts as present, for it and in the gold set.
     """
-    right: Counter[str] = Counter()
-    told: Counter[str] = Counter()
-    true: Counter[str] = Counter()
+    told, true = list[str](), list[str]()
     by_kind: dict[str, list[bool]] = {}
     for row in rows:
-        found = reader(row["text"], [(start, end) for start, end, _ in row["spans"]])
-        for got, (_, _, meant) in zip(found, row["spans"], strict=True):
-            want = meant if meant in known else "present"
-            told[got] += 1
-            true[want] += 1
-            right[want] += got == want
-            by_kind.setdefault(row["kind"], []).append(got == want)
-    out = {name: _f1(right[name], told[name], true[name]) for name in ("present", *known)}
-    sums = (sum(counts[name] for name in known) for counts in (right, told, true))
+        told += reader(row["text"], _places(row))
+        true += [meant if meant in known else "present" for *_, meant in row["spans"]]
+        own = slice(-len(row["spans"]), None)
+        hits = [got == want for got, want in zip(told[own], true[own], strict=True)] if row["spans"] else []
+        by_kind.setdefault(row["kind"], []).extend(hits)
+    names = ("present", *known)
+    options: dict[str, Any] = {"labels": names, "zero_division": 0.0}
+    each = zip(names, *precision_recall_fscore_support(true, told, **options), strict=True)
+    options = {"labels": known, "average": "micro", "zero_division": 0.0}
+    *whole, _ = precision_recall_fscore_support(true, told, **options)
     return {
-        "findings": sum(true.values()),
-        "all": _f1(*sums),
-        "by_assertion": out,
+        "findings": len(true),
+        "all": _row(*whole, sum(one in known for one in true)),
+        "by_assertion": {name: _row(*figures) for name, *figures in each},
         "accuracy_by_kind": {kind: round(statistics.mean(hits), 4) for kind, hits in sorted(by_kind.items())},
     }
 
 
-def _f1(right: int, told: int, true: int) -> dict[str, float]:
-    return {
-        "n": true,
-        "precision": round(right / told, 4) if told else 0.0,
-        "recall": round(right / true, 4) if true else 0.0,
-        "f1": round(2 * right / (told + true), 4) if told + true else 0.0,
-    }
+def _row(precision: float, recall: float, f1: float, n: int) -> dict[str, float]:
+    return {"n": int(n), "precision": round(precision, 4), "recall": round(recall, 4), "f1": round(f1, 4)}
+
+
+def _places(row: Row) -> list[tuple[int, int]]:
+    return [(start, end) for start, end, _ in row["spans"]]
 
 
 # --------------------------------------------------------------------------- the libraries
@@ -138,7 +137,7 @@ def medspacy_reader() -> Reader:
 
 def microseconds(rows: list[Row], reader: Reader, rounds: int = 20) -> float:
     """A sentence of the gold set, the fastest of some rounds."""
-    asked = [(row["text"], [(start, end) for start, end, _ in row["spans"]]) for row in rows]
+    asked = [(row["text"], _places(row)) for row in rows]
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
@@ -149,17 +148,9 @@ def microseconds(rows: list[Row], reader: Reader, rounds: int = 20) -> float:
 
 
 def main() -> None:
-    """Measure and write the record."""
-    rows = gold()
-    held_out = [row for row in rows if row["half"] == "held-out"]
-    development = [row for row in rows if row["half"] == "development"]
-    record: dict[str, Any] = {
-        "command": "python benchmarks/reading.py",
-        "gold": str(GOLD.relative_to(ROOT)),
-        "sentences": {"development": len(development), "held-out": len(held_out)},
-        "python": platform.python_version(),
-        "readers": {},
-    }
+    """Measure and write the record, where all three are installed."""
+    halves = {half: [row for row in gold() if row["half"] == half] for half in ("development", "held-out")}
+    held_out, readers = halves["held-out"], {}
     for name, make, known in (
         ("simdx", lambda: simdx_reads, ASSERTIONS),
         ("negspacy", negspacy_reader, ("negated",)),
@@ -170,25 +161,26 @@ def main() -> None:
         except ImportError:
             print(f"{name} is not installed: left out")
             continue
-        record["readers"][name] = {
-            "version": _version(name),
-            "held-out": scores(held_out, reader, known),
-            "development": scores(development, reader, known),
-            "held-out, negation alone": scores(held_out, _negation_of(reader), ("negated",)),
+
+        def negation(text: str, places: list[tuple[int, int]], reader: Reader = reader) -> list[str]:
+            return [one if one == "negated" else "present" for one in reader(text, places)]
+
+        readers[name] = {
+            "version": __version__ if name == "simdx" else version(name),
+            **{half: scores(halves[half], reader, known) for half in ("held-out", "development")},
+            "held-out, negation alone": scores(held_out, negation, ("negated",)),
             "us_a_sentence": microseconds(held_out, reader),
         }
-        print(name, json.dumps(record["readers"][name]["held-out"]["all"]))
-    if "medspacy" in record["readers"]:
-        OUT.parent.mkdir(parents=True, exist_ok=True)
+        print(name, json.dumps(readers[name]["held-out"]["all"]))
+    if "medspacy" in readers:
+        record = {
+            "command": "python benchmarks/reading.py",
+            "gold": str(GOLD.relative_to(ROOT)),
+            "sentences": {half: len(rows) for half, rows in halves.items()},
+            "python": platform.python_version(),
+            "readers": readers,
+        }
         OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def _negation_of(reader: Reader) -> Reader:
-    return lambda text, places: [one if one == "negated" else "present" for one in reader(text, places)]
-
-
-def _version(name: str) -> str:
-    return __version__ if name == "simdx" else version(name)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ posterior of windows. The films are reports of the Indiana University collection
 Open-i) whose index terms fall into one of the eight groups of benchmarks/data/films, at most 60 of each.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace
@@ -27,15 +25,13 @@ from sklearn.linear_model import LogisticRegression
 
 from simdx import __version__
 from simdx.bank.files import packaged_bank
-from simdx.datasets import read_cases
+from simdx.bench import records
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
 from simdx.methods.calibration import rehearse, scores_of
 from simdx.methods.logistic import choose_reading
 from simdx.methods.panel_data import RECIPE_VERSION
 from simdx.metrics import paired_bootstrap
-from simdx.metrics.calibration import ece
-from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
 from simdx.reading import CUT, DENIED, FOUND, PLAIN, as_read
 from simdx.types import Bank, Float, Int
@@ -45,42 +41,36 @@ EMBEDDER = "wordllama"  # MiniLM is left out too, where it is installed
 LONG, WINDOW = 300, 120  # words: of a long text, by the median; of a window
 
 
-def measured(panel: str, cases: str, outside: str | None) -> dict[str, Any]:
+def measured(panel: str, inside: str, outside: str | None = None) -> dict[str, Any]:
     """Every way on one panel."""
     source = load_source(panel)
     bank, chosen = packaged_bank(source), replace(source.panel, world=False, embedder=EMBEDDER)
-    asked = read_cases(Path(cases), labels=chosen.names)
-    truth = asked.label_index(chosen.names)
-    others = [] if outside is None else list(read_cases(Path(outside), labelled=False).texts)
-    way = choose_reading(bank)
-    rows: dict[str, Any] = {}
-    plain: Float | None = None
+    cases = records.cases_of(chosen.names, Path(inside), None if outside is None else Path(outside))
+    way, rows, plain = choose_reading(bank), dict[str, Any](), None
     for reading in dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)):
         data = PanelData.prepare(chosen, bank, get_embedder(EMBEDDER), reading=reading)
         data = replace(data, calibration=rehearse(data))
-        assert data.calibration is not None
-        inside = scores_of(data, data.observe(asked.texts), truth)
-        among = inside.posterior(replace(data.calibration, outside=None))
+        seen = scores_of(data, data.observe(cases.texts), cases.truth)
+        among = seen.posterior(replace(data.calibration, outside=None))
         plain = among if plain is None else plain
-        none, auroc = inside.outside(data.calibration), None
-        if others and none is not None:
-            beyond = scores_of(data, data.observe(others)).outside(data.calibration)
-            assert beyond is not None
-            auroc = ood_auroc(none, beyond).value
-        rows[reading] = against(plain, among, truth) | {"auroc": None if auroc is None else round(auroc, 4)}
-        if reading == PLAIN and np.median([len(text.split()) for text in asked.texts]) > LONG:
-            rows["windows"] = against(plain, by_windows(data, asked.texts), truth)
-    return {"n": len(truth), "chosen": way, "ways": rows, "words": by_words(bank, asked.texts, truth)}
+        none, auroc = seen.outside(data.calibration), None
+        if cases.outside and none is not None:
+            beyond = scores_of(data, data.observe(cases.outside)).outside(data.calibration)
+            auroc = round(records.outside_auroc(none, beyond), 4)
+        rows[reading] = against(plain, among, cases.truth) | {"auroc": auroc}
+        if reading == PLAIN and np.median([len(text.split()) for text in cases.texts]) > LONG:
+            rows["windows"] = against(plain, by_windows(data, cases.texts), cases.truth)
+    words = by_words(bank, cases.texts, cases.truth)
+    return {"n": len(cases.truth), "chosen": way, "ways": rows, "words": words}
 
 
 def against(plain: Float, among: Float, truth: Int) -> dict[str, Any]:
     """Accuracy and ECE, and what they differ by from plain reading."""
-    found = paired_bootstrap(
-        plain, among, truth, metrics=("accuracy", "ece"), resamples=2000, rng=np.random.default_rng(0)
-    )
+    rng, metrics = np.random.default_rng(0), ("accuracy", "ece")
+    found = paired_bootstrap(plain, among, truth, metrics=metrics, resamples=2000, rng=rng)
     out: dict[str, Any] = {
-        "accuracy": round(float((among.argmax(axis=1) == truth).mean()), 4),
-        "ece": round(float(ece(among, truth).value or 0), 4),
+        "accuracy": round(records.accuracy(among, truth), 4),
+        "ece": round(records.calibration_error(among, truth), 4),
     }
     for name, one in found.items():
         if one.low is not None and one.high is not None:
@@ -88,7 +78,7 @@ def against(plain: Float, among: Float, truth: Int) -> dict[str, Any]:
     return out
 
 
-def by_windows(data: PanelData, texts: Any) -> Float:
+def by_windows(data: PanelData, texts: list[str]) -> Float:
     """Each text by the mean log posterior of its windows."""
     pieces, of = [], []
     for i, text in enumerate(texts):
@@ -96,33 +86,31 @@ def by_windows(data: PanelData, texts: Any) -> Float:
         starts = range(0, max(1, len(words) - WINDOW // 2), WINDOW)
         pieces += [" ".join(words[start : start + WINDOW]) for start in starts]
         of += [i] * len(starts)
-    assert data.calibration is not None
     scores = scores_of(data, data.observe(pieces), np.zeros(len(pieces), dtype=np.int64))
     log = np.log(np.maximum(scores.posterior(replace(data.calibration, outside=None)), 1e-6))
     return softmax([log[np.array(of) == i].mean(axis=0) for i in range(len(texts))], axis=1)
 
 
-def by_words(bank: Bank, texts: Any, truth: Int) -> dict[str, float]:
+def by_words(bank: Bank, texts: list[str], truth: Int) -> dict[str, float]:
     """Accuracy of a regression on the bank's words by what is done with denials."""
     out = {}
     for name, way in (("plain", PLAIN), ("deleted", CUT), ("own features", DENIED), ("two rows", DENIED)):
         parts = [[as_read(text, way) for text in some] for some in (bank.texts, texts)]
+        said, denied = ([[one[k].lower() for one in some] for some in parts] for k in (0, 1))
         if name == "own features":
-            joined = [[(f"{said.lower()} {denied.upper()}", "") for said, denied in some] for some in parts]
-            rows = _rows(joined, 0, lowercase=False)
-        else:
-            rows = _rows(parts, 0)
-        if name == "two rows" and any(denied for _, denied in parts[0]):
-            rows = [hstack(pair) for pair in zip(rows, _rows(parts, 1), strict=True)]
+            # Capitals make a denied word another feature than the same word said.
+            said = [[f"{one[0].lower()} {one[1].upper()}" for one in some] for some in parts]
+        rows = _rows(said)
+        if name == "two rows" and any(denied[0]):
+            rows = [hstack(pair) for pair in zip(rows, _rows(denied), strict=True)]
         model = LogisticRegression(C=10, max_iter=1000).fit(rows[0], bank.label_index)
         out[name] = round(float((model.predict(rows[1]) == truth).mean()), 4)
     return out
 
 
-def _rows(parts: Any, which: int, lowercase: bool = True) -> list[Any]:
-    said = [[one[which].lower() if lowercase else one[which] for one in some] for some in parts]
+def _rows(texts: list[list[str]]) -> list[Any]:
     weigh = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True, lowercase=False)
-    return [weigh.fit_transform(said[0]), weigh.transform(said[1])]
+    return [weigh.fit_transform(texts[0]), weigh.transform(texts[1])]
 
 
 def main() -> None:
@@ -130,8 +118,7 @@ def main() -> None:
     panels = json.loads(OUT.read_text(encoding="utf-8"))["panels"] if OUT.is_file() else {}
     for said in sys.argv[1:]:
         name, _, files = said.partition("=")
-        panel, cases, *outside = files.split(":")
-        panels[name] = measured(panel, cases, outside[0] if outside else None)
+        panels[name] = measured(*files.split(":"))
         print(name, json.dumps(panels[name]), flush=True)
         record = {
             "command": "python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE]…",
@@ -140,7 +127,7 @@ def main() -> None:
             "embedder": EMBEDDER,
             "panels": panels,
         }
-        OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        records.write_record(OUT, record)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,10 @@ python benchmarks/service.py && python docs/tools/figures.py
 import json
 from pathlib import Path
 
+from simdx.bench import records
 from simdx.bench.service import run
-from simdx.runs.record import current_commit
 
 if __name__ == "__main__":
-    record = {"command": "python benchmarks/service.py", "commit": current_commit(), **run()}
-    record["two_replicas"] = run(replicas=2)
-    text = json.dumps(record, indent=1) + "\n"
-    (Path(__file__).parent / "results" / "service.json").write_text(text, encoding="utf-8")
-    print(text, end="")
+    record = records.heading("python benchmarks/service.py") | run() | {"two_replicas": run(replicas=2)}
+    records.write_record(Path(__file__).parent / "results" / "service.json", record)
+    print(json.dumps(record, indent=1))

@@ -9,25 +9,23 @@ none of these; means over five draws of them. Measured on the other cases: `labe
 among the labels; `all` on these and a quarter as many of none of these, over every outcome.
 """
 
-import argparse
 import json
 import socket
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from simdx.bench import records
 from simdx.classifier import Classifier
-from simdx.datasets import read_cases
 from simdx.methods.calibration import HeldOutScores
 from simdx.methods.calibration_record import Calibration
-from simdx.metrics.calibration import ece
-from simdx.metrics.scores import ood_auroc
 from simdx_contrib.systemone import Upstream
 
 LABELLED, DRAWS = (0, 12, 50), 5
@@ -51,37 +49,37 @@ def second_simdx(panel: Path) -> Iterator[str]:
         thread.join(timeout=20)
 
 
-def measure(folder: Path, address: str) -> Iterator[dict[str, object]]:
+def measure(folder: Path, address: str) -> Iterator[dict[str, Any]]:
     classifier = Classifier(folder / "panel.yaml", method="upstream", simulator=address)
-    names, fitted = classifier.panel.names, classifier.fitted
+    fitted = classifier.fitted
     assert isinstance(fitted, Upstream)
-    cases = read_cases(folder / "cases.jsonl", labels=names)
-    truth = np.array([names.index(str(case.label)) for case in cases.cases])
-    asked = [classifier.observe(d.texts) for d in (cases, read_cases(folder / "ood.jsonl", labelled=False))]
-    inside, outside = fitted.scores(asked[0], truth), fitted.scores(asked[1])
-    raw = [np.log(fitted.said(part.texts)) for part in asked]
-    plain = [replace(part, likelihood=told) for part, told in zip((inside, outside), raw, strict=True)]
+    cases = records.cases_in(folder, classifier.panel.names)
+    asked = [classifier.observe(texts) for texts in (cases.texts, cases.outside)]
+    scored = inside, outside = fitted.scores(asked[0], cases.truth), fitted.scores(asked[1])
+    plain = [replace(s, likelihood=np.log(fitted.said(a.texts))) for s, a in zip(scored, asked, strict=True)]
     base, silent = fitted.calibration, Calibration(sharpness=1.0)  # as the server said it, no none of these
     for n in LABELLED:
         found = []
         for draw in range(DRAWS):
             rng = np.random.default_rng(draw)
-            own, others = rng.permutation(len(truth)), rng.permutation(len(outside.likelihood))
+            own, others = rng.permutation(len(cases.truth)), rng.permutation(len(outside.likelihood))
             fitted.calibration = base
             if n:
                 fitted.take(inside.at(own[:n]), outside.at(others[: n // 5]))
             rows = own[n:], others[n // 5 :]
-            before = figures(*(part.at(i) for part, i in zip(plain, rows, strict=True)), silent)
-            scored = (inside, outside) if n else plain
-            after = figures(*(part.at(i) for part, i in zip(scored, rows, strict=True)), fitted.calibration)
-            found.append({f"{name}_before": value for name, value in before.items()} | {
-                f"{name}_after": value for name, value in after.items()
-            })  # fmt: skip
+            row = {}
+            for when, parts, under in (
+                ("before", plain, silent),
+                ("after", scored if n else plain, fitted.calibration),
+            ):
+                left = (part.at(i) for part, i in zip(parts, rows, strict=True))
+                row |= {f"{name}_{when}": value for name, value in figures(*left, under).items()}
+            found.append(row)
         mean = {key: round(float(np.mean([row[key] for row in found])), 4) for key in found[0]}
         yield {"panel": classifier.panel.name, "labelled": n, "draws": DRAWS, **mean}
 
 
-def figures(inside: HeldOutScores, outside: HeldOutScores, under: Calibration) -> dict[str, float]:
+def figures(inside: HeldOutScores, outside: HeldOutScores, under: Calibration) -> dict[str, Any]:
     among, truth = inside.among_labels(under), inside.label_index
     none = [part.outside(under) for part in (inside, outside)]
     if none[0] is None:
@@ -92,16 +90,16 @@ def figures(inside: HeldOutScores, outside: HeldOutScores, under: Calibration) -
     whole = np.pad(whole, ((0, 0), (0, n_labels + 1 - whole.shape[1])))
     every = np.append(truth, np.full(len(mixed.label_index), n_labels))
     return {
-        "ece_labels": ece(among, truth).value,
-        "accuracy_labels": float((among.argmax(axis=1) == truth).mean()),
-        "ece_all": ece(whole, every).value,
-        "accuracy_all": float((whole.argmax(axis=1) == every).mean()),
-        "outside_auroc": ood_auroc(*none).value,
+        "ece_labels": records.calibration_error(among, truth),
+        "accuracy_labels": records.accuracy(among, truth),
+        "ece_all": records.calibration_error(whole, every),
+        "accuracy_all": records.accuracy(whole, every),
+        "outside_auroc": records.outside_auroc(*none),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = records.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--panel", action="append", required=True)
     parser.add_argument("--upstream", help="default: a second simdx with plain M-SMC")
@@ -109,17 +107,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/upstream/record.json"))
     chosen = parser.parse_args()
     rows = []
-    for panel in chosen.panel:
-        if chosen.upstream:
-            rows += measure(chosen.folder / panel, chosen.upstream)
-        else:
-            with second_simdx(chosen.folder / panel / "panel.yaml") as address:
-                rows += measure(chosen.folder / panel, address)
+    for folder in (chosen.folder / panel for panel in chosen.panel):
+        server = nullcontext(chosen.upstream) if chosen.upstream else second_simdx(folder / "panel.yaml")
+        with server as address:
+            rows += measure(folder, address)
     before = json.loads(chosen.out.read_text(encoding="utf-8")) if chosen.out.is_file() else {}
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    record = json.dumps({**before, chosen.name: rows}, indent=1)
-    chosen.out.write_text(record + "\n", encoding="utf-8")
-    print(record)
+    records.write_record(chosen.out, {**before, chosen.name: rows})
+    print(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ Rank statistics are uniform only where ABC is exact or noisy, so calibration by 
 Seeds are fixed, so a figure moves only when the code does.
 """
 
-import argparse
 import json
 import math
 import os
@@ -21,9 +20,8 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -34,11 +32,10 @@ from simdx.abc.dirichlet import dirichlet, prepare
 from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
+from simdx.bench import records
 from simdx.bench.engines import make_problem, run_pyabc
 from simdx.datasets import load_oral, read_cases
-from simdx.datasets.dataset import Dataset
 from simdx.evaluate import evaluate
-from simdx.runs.record import current_commit
 from simdx.types import Float, Int
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,16 +43,14 @@ INTERVALS = Path(__file__).with_name("validate.yaml")
 RECORD = ROOT / "results" / "panels" / "record.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     low: float
     high: float
     source: str
     needs: str | None = None  # the data folder without which the figure is absent
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     figure: str
     value: float | None
     low: float | None
@@ -72,17 +67,17 @@ def read_intervals() -> dict[str, Interval]:
 def compare(measured: Mapping[str, float], intervals: Mapping[str, Interval], data: Path | None) -> list[Row]:
     """One row for every figure that was measured or has an interval."""
     rows = []
-    for name in [*intervals, *(name for name in measured if name not in intervals)]:
+    for name in dict.fromkeys([*intervals, *measured]):
         value, interval = measured.get(name), intervals.get(name)
         if interval is None:
-            rows.append(Row(name, value, None, None, "no interval"))
-            continue
-        if value is None:
+            outcome = "no interval"
+        elif value is None:
             at_hand = interval.needs is None or (data is not None and (data / interval.needs).is_dir())
             outcome = "missing" if at_hand else "absent"
         else:  # a NaN is inside nothing
             outcome = "inside" if interval.low <= value <= interval.high else "outside"
-        rows.append(Row(name, value, interval.low, interval.high, outcome))
+        low, high = (None, None) if interval is None else interval[:2]
+        rows.append(Row(name, value, low, high, outcome))
     return rows
 
 
@@ -97,30 +92,19 @@ def complaints(rows: list[Row]) -> list[str]:
 
 
 def table(rows: list[Row]) -> str:
-    lines = [f"{'figure':44} {'value':>9} {'low':>9} {'high':>9}  outcome"]
-    lines += [
-        f"{r.figure:44} {_number(r.value):>9} {_number(r.low):>9} {_number(r.high):>9}  {r.outcome}"
-        for r in rows
-    ]
-    return "\n".join(lines)
+    cells = [["figure", "value", "low", "high", "outcome"]]
+    cells += [[row.figure, *map(_number, row[1:4]), row.outcome] for row in rows]
+    return "\n".join("{:44} {:>9} {:>9} {:>9}  {}".format(*row) for row in cells)
 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def measure(data: Path | None) -> Iterator[tuple[str, float, float]]:
-    """(figure, value, seconds of its group so far)."""
-    started = time.monotonic()
-    for group in (
-        exact_calibration(),
-        noisy_calibration(),
-        simplex_calibration(),
-        pyabc_agreement(),
-        panel_quality(data),
-    ):
-        for name, value in group:
-            yield name, float(value), time.monotonic() - started
+def measure(data: Path | None) -> Iterator[tuple[str, float]]:
+    for group in (exact_calibration(), noisy_calibration(), simplex_calibration(), pyabc_agreement()):
+        yield from group
+    yield from panel_quality(data)
 
 
 # --------------------------------------------------------------------------- the figures
@@ -131,9 +115,11 @@ SHAPES = np.array([[2.0, 6.0], [4.0, 4.0], [7.0, 2.0]])
 TRIALS, SPACING = 20, 0.1  # counts of 20, a tenth of a radian apart
 LEVEL = 0.9  # of credible sets and intervals
 PANELS = {"oral-lesions": None, "symptom-to-diagnosis": "sd", "case-reports": "pmc"}
-RUNS = {"auto": {}, "m-smc": {"method": "m-smc"}, "d-smc": {"method": "d-smc"}}
-METRICS = {"auto": ("accuracy", "brier", "ece", "nll", "error_auroc"), "m-smc": ("accuracy", "ece")}
-METRICS["d-smc"] = METRICS["m-smc"]
+METRICS = {
+    "auto": ("accuracy", "brier", "ece", "nll", "error_auroc"),
+    "m-smc": ("accuracy", "ece"),
+    "d-smc": ("accuracy", "ece"),
+}
 
 
 def exact_calibration() -> Iterator[Figure]:
@@ -229,28 +215,21 @@ def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) 
 def panel_quality(data: Path | None) -> Iterator[Figure]:
     """Headline figures of the packaged panels: the shipped recipe and the paper's variants in closed form."""
     for panel, folder in PANELS.items():
-        found = _cases(panel, folder, data)
-        if found is None:
+        if folder is None:
+            packaged = load_oral()
+            cases, outside = packaged.cases, packaged.ood
+        elif data is not None and (data / folder / "cases.jsonl").is_file():
+            cases = read_cases(data / folder / "cases.jsonl", labels=Classifier(panel).panel.names)
+            outside = read_cases(data / folder / "ood.jsonl", labelled=False)
+        else:
             continue
-        cases, outside = found
-        for run, options in RUNS.items():
-            classifier = Classifier(panel, **options)
-            record = evaluate(classifier, cases, ood=outside if run == "auto" else None, resamples=100).record
-            for metric in METRICS[run]:
+        for run, metrics in METRICS.items():
+            beyond = outside if run == "auto" else None
+            record = evaluate(Classifier(panel, method=run), cases, ood=beyond, resamples=100).record
+            for metric in metrics:
                 yield f"{panel}/{run}/{metric}", float(record[metric])
-            if run == "auto":
+            if beyond is not None:
                 yield f"{panel}/{run}/ood_auroc", float(record["ood"]["auroc"])
-
-
-def _cases(panel: str, folder: str | None, data: Path | None) -> tuple[Dataset, Dataset] | None:
-    if folder is None:
-        packaged = load_oral()
-        assert packaged.ood is not None
-        return packaged.cases, packaged.ood
-    if data is None or not (data / folder / "cases.jsonl").is_file():
-        return None
-    cases = read_cases(data / folder / "cases.jsonl", labels=Classifier(panel).panel.names)
-    return cases, read_cases(data / folder / "ood.jsonl", labelled=False)
 
 
 def _circle(angle: Float) -> Float:
@@ -283,20 +262,18 @@ def _set_coverage(p: Float, truth: Int, rng: np.random.Generator) -> float:
 
 def panel_intervals(record: Mapping[str, Any]) -> Iterator[tuple[str, Interval]]:
     """The bootstrap interval of every figure, and for out-of-class AUROC one by its standard error."""
+    source = f"results/panels/record.json at {record['commit']}"
     for panel, folder in PANELS.items():
         for method, metrics in METRICS.items():
             run = default_run(record, panel, method)
             for metric in metrics:
-                source = f"95 % bootstrap, results/panels/record.json at {record['commit']}"
-                yield f"{panel}/{method}/{metric}", Interval(*run["ci"][metric], source, folder)
+                found = Interval(*run["ci"][metric], f"95 % bootstrap, {source}", folder)
+                yield f"{panel}/{method}/{metric}", found
             if method == "auto":
                 area = run["ood"]["auroc"]
                 reach = 1.96 * auroc_error(area, run["ood"]["n"], run["n"])
-                source = f"95 % by Hanley and McNeil, results/panels/record.json at {record['commit']}"
-                yield (
-                    f"{panel}/{method}/ood_auroc",
-                    Interval(area - reach, min(1.0, area + reach), source, folder),
-                )
+                by = f"95 % by Hanley and McNeil, {source}"
+                yield f"{panel}/auto/ood_auroc", Interval(area - reach, min(1.0, area + reach), by, folder)
 
 
 def default_run(record: Mapping[str, Any], panel: str, method: str) -> Mapping[str, Any]:
@@ -323,36 +300,32 @@ def auroc_error(area: float, n_positive: int, n_negative: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = records.parser(__doc__)
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--out", type=Path, default=Path("out/validate.json"))
     arguments = parser.parse_args()
-    measured, elapsed = {}, 0.0
-    for name, value, elapsed in measure(arguments.data):
-        measured[name] = value
-        print(f"{elapsed:6.0f} s  {name}", file=sys.stderr, flush=True)
+    started, measured = time.monotonic(), {}
+    for name, value in measure(arguments.data):
+        measured[name] = float(value)
+        print(f"{time.monotonic() - started:6.0f} s  {name}", file=sys.stderr, flush=True)
     intervals = read_intervals()
     rows = compare(measured, intervals, arguments.data)
-    failed = complaints(rows)
-    record: dict[str, Any] = {
-        "command": "python -m benchmarks.validate --data DATA",
-        "commit": current_commit(),
+    failed, figures = complaints(rows), []
+    for row in rows:
+        value = None if row.value is None or not math.isfinite(row.value) else row.value
+        source = intervals[row.figure].source if row.figure in intervals else None
+        figures.append(row._asdict() | {"value": value, "from": source})
+    record = {
+        **records.heading("python -m benchmarks.validate --data DATA"),
         "simdx": __version__,
         "python": platform.python_version(),
-        "seconds": round(elapsed),
+        "seconds": round(time.monotonic() - started),
         "failed": len(failed),
         "absent": sum(row.outcome == "absent" for row in rows),
-        "figures": [
-            {**asdict(row), "value": row.value if row.value is None or math.isfinite(row.value) else None,
-             "from": intervals[row.figure].source if row.figure in intervals else None}
-            for row in rows
-        ],
-    }  # fmt: skip
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(table(rows))
-    for line in failed:
-        print(line)
+        "figures": figures,
+    }
+    records.write_record(arguments.out, record)
+    print("\n".join([table(rows), *failed]))
     return 1 if failed else 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 
 import atheris
@@ -17,21 +17,15 @@ import atheris
 
 def main() -> None:
     name = sys.argv[1]
+    module, _, function = name.rpartition(":")
     # Our own code and the one parser that is Python: what they branch on is what guides the search.
     with atheris.instrument_imports(include=["simdx", "yaml"]):
-        ready, make = _found(name)
-        target = ready(make)
+        make = getattr(importlib.import_module(module or "fuzz.targets"), function)
+        # A scratch folder of its own, which lives as long as the process.
+        target = make(Path(tempfile.mkdtemp(prefix="simdx-fuzz-")))
         target(b"")  # imports that wait for their first use happen now, instrumented
     atheris.Setup([sys.argv[0], *sys.argv[2:]], target, enable_python_coverage=True)
     atheris.Fuzz()
-
-
-def _found(name: str) -> tuple[Callable, Callable[[Path], Callable[[bytes], None]]]:
-    targets = importlib.import_module("fuzz.targets")
-    if ":" not in name:
-        return targets.ready, targets.TARGETS[name]
-    module, function = name.split(":")
-    return targets.ready, getattr(importlib.import_module(module), function)
 
 
 if __name__ == "__main__":

@@ -46,14 +46,17 @@ def main() -> int:
     arguments = parser.parse_args()
     if find_spec("atheris") is None:
         parser.exit(2, "atheris is not installed: it has wheels for x86-64 Linux alone\n")
-    chosen = arguments.targets or list(TARGETS)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    started, commit = time.time(), current_commit()  # as it begins: it takes minutes, and people commit
-    runs = [run_target(name, _seconds(name, arguments.seconds), arguments.out) for name in chosen]
+    started, commit = time.gmtime(), current_commit()  # as it begins: it takes minutes, and people commit
+    runs = []
+    for name in arguments.targets or list(TARGETS):
+        seconds = max(
+            1, round(SHARES.get(name, 1.0) * arguments.seconds)
+        )  # none at all would mean without end
+        runs.append(run_target(name, seconds, arguments.out))
     record = {
         "command": " ".join(["python -m fuzz.run --seconds", str(arguments.seconds), *arguments.targets]),
         "commit": commit,
-        "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
+        "date": time.strftime("%Y-%m-%d", started),
         "python": platform.python_version(),
         "atheris": version("atheris"),
         "hang_seconds": HANG_SECONDS,
@@ -83,15 +86,13 @@ def run_target(name: str, seconds: int, out: Path) -> dict[str, Any]:
             f"-artifact_prefix={findings}/{re.sub(r'[^a-z_]', '-', name)}-", str(grown),
             *([str(seeds)] if seeds.is_dir() else []),
         ]  # fmt: skip
+        # One thread for products of a few rows: more of them wait for each other.
+        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": scratch, **threads}
         started = time.monotonic()
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False,
-            # One thread for products of a few rows: more of them wait for each other.
-            env={
-                **os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": scratch,
-                "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-            },
-        )  # fmt: skip
+            command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False, env=environment
+        )
         elapsed = time.monotonic() - started
     log = done.stderr + done.stdout
     ending = ENDINGS.get(done.returncode, f"exit {done.returncode}")
@@ -104,10 +105,6 @@ def run_target(name: str, seconds: int, out: Path) -> dict[str, Any]:
         "slowest_input_seconds": _last(r"stat::slowest_unit_time_sec:\s*(\d+)", log),
         "finding": None if ending is None else {"kind": ending, "said": _tail(log)},
     }
-
-
-def _seconds(name: str, average: int) -> int:
-    return max(1, round(SHARES.get(name, 1.0) * average))  # none at all would mean without end
 
 
 def _last(pattern: str, log: str) -> int | None:

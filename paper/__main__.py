@@ -31,16 +31,12 @@ def run(
 ) -> None:
     """Measure; what is on record already is not measured again."""
     from paper.answers import SIZES
-    from paper.artefacts import chosen
+    from paper.artefacts import chosen, run_artefacts
     from paper.context import Context
-    from paper.runner import run_artefacts
 
     if scale not in SIZES:
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
-    artefacts = chosen(only)
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"{out} is a file: --out needs a folder")
-    context = Context(scale, out, embedder=embedder)
+    artefacts, context = chosen(only), Context(scale, out, embedder=embedder)
     records = run_artefacts(artefacts, context, lambda line: print(line, file=sys.stderr))
     if failed := [record.name for record in records if record.status == "failed"]:
         raise RunFailed(
@@ -56,8 +52,8 @@ def report(
 ) -> None:
     """DIR/report.html, DIR/claims.json, DIR/claims.csv and DIR/tables/*.csv from the records of a run."""
     from paper import report as made
+    from paper.artefacts import read_artefacts
     from paper.figures import svg
-    from paper.runner import read_artefacts
     from simdx.disk import write_atomically
 
     records = read_artefacts(folder)

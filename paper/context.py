@@ -11,35 +11,78 @@ context.asked(panel)                what language models answered when asked, fr
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from paper import engine, world
 from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
-from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
-from paper.replies import Replies, read_replies
+from paper.asked import Asked, Orders, Replies, asked_directly, read_asked, read_orders, read_replies
 from paper.vectors import embedder_with, read_vectors
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput, SimdxError
+from simdx.metrics import paired_bootstrap
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.panels.load import PACKAGED
 from simdx.runs import Arrays, Store, identity
 from simdx.types import Bank, Float, Int, content_hash
 
+T = TypeVar("T")
+TAILS = (0.025, 0.975)
 
-def _hash(folder: Path, places: Iterable[Path]) -> str:
-    parts = ((p.relative_to(folder).as_posix(), sha256(p.read_bytes()).hexdigest()) for p in sorted(places))
-    return content_hash(*(word for part in parts for word in part))
+
+class Bootstrap(NamedTuple):
+    """Percentile intervals of small statistics of per-case numbers, drawn from one stream in the order asked.
+
+    The headline metrics have their own fast bootstrap in `simdx.metrics`.
+    """
+
+    rng: np.random.Generator
+    resamples: int
+
+    def of(self, statistic: Callable[..., float | None], *groups: Any) -> list[float] | None:
+        """Of `statistic(*groups)`, each group resampled on its own, columns of one group together; None where it is
+        undefined on a tenth of the resamples."""
+        arrays = [np.asarray(group) for group in groups]
+        if any(len(array) == 0 for array in arrays):
+            return None
+        found = []
+        for _ in range(self.resamples):
+            value = statistic(*(array[self.rng.integers(len(array), size=len(array))] for array in arrays))
+            if value is not None and np.isfinite(value):
+                found.append(float(value))
+        return None if len(found) < 0.9 * self.resamples else np.quantile(found, TAILS).tolist()
+
+    def mean(self, values: Float) -> list[float] | None:
+        """Of a mean, without a Python loop."""
+        x = np.asarray(values, dtype=float)
+        if not x.size:
+            return None
+        return np.quantile(x[self.rng.integers(x.size, size=(self.resamples, x.size))].mean(axis=1), TAILS).tolist()
+
+
+def once(method: Callable[..., T]) -> Callable[..., T]:
+    """What the same arguments gave is kept for the rest of the run."""
+
+    @wraps(method)
+    def kept(self: "Context", *arguments: Any) -> T:
+        key = method.__name__, *arguments
+        if key not in self.memory:
+            self.memory[key] = method(self, *arguments)
+        return self.memory[key]
+
+    return kept
 
 
 class Context:
     """Shared, cached computation for one run of the paper's artefacts."""
+
+    seed = 0
 
     def __init__(
         self,
@@ -51,17 +94,16 @@ class Context:
         data: Path | None = None,
         banks: Path | None = None,
         asking: Path | None = None,
-        seed: int = 0,
         embedder: str | None = None,
     ) -> None:
         self.scale: Scale = scale
         self.embedder = embedder  # in place of each panel's own
         self.size = size or SIZES[scale]
-        self.out, self.store, self.seed = out, Store(out, "artefacts"), seed
+        self.out, self.store = out, Store(out, "artefacts")
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
         self.live_folder = world.folder_named("SIMDX_LIVE", "results/live")
-        self._memory: dict[Any, Any] = {}
+        self.memory: dict[Any, Any] = {}
         self._cases: dict[str, world.Cases] = {}
         self.skipped: dict[str, str] = {}
         for panel in panels:
@@ -116,10 +158,14 @@ class Context:
     def embedder_name(self, spec: Spec) -> str:
         return spec.embedder or self.embedder or self.cases(spec.panel).source.panel.embedder
 
+    @once
     def _embedder(self, name: str) -> Embedder:
         """With the vectors that came with the banks."""
-        vectors = self._once("vectors", lambda: read_vectors(self.banks_folder.parent))
-        return self._once(("embedder", name), lambda: embedder_with(name, vectors))
+        return embedder_with(name, self._vectors)
+
+    @cached_property
+    def _vectors(self) -> dict[bytes, Float]:
+        return read_vectors(self.banks_folder.parent)
 
     def packaged(self, *names: str) -> tuple[str, ...]:
         """Methods to show over the packaged bank: none with another embedder than the one that the bank ships with,
@@ -133,28 +179,25 @@ class Context:
     # ----------------------------------------------------------------------- panel_data
 
     def bank(self, spec: Spec) -> Bank:
-        def make() -> Bank:
-            whole = world.open_bank(self.cases(spec.panel), spec.bank, self.banks_folder)
-            return whole if spec.per_label is None else world.pool(whole, spec.per_label, spec.pool_seed)
+        return self._bank(spec.panel, spec.bank, spec.per_label, spec.pool_seed)
 
-        return self._once(("bank", spec.panel, spec.bank, spec.per_label, spec.pool_seed), make)
+    @once
+    def _bank(self, panel: str, name: str, per_label: int | None, seed: int) -> Bank:
+        whole = world.open_bank(self.cases(panel), name, self.banks_folder)
+        return whole if per_label is None else world.pool(whole, per_label, seed)
 
     def panel_data(self, spec: Spec) -> engine.PanelData:
-        name = self.embedder_name(spec)
+        bank = Spec(spec.panel, "", spec.bank, per_label=spec.per_label, pool_seed=spec.pool_seed)
+        return self._panel_data(bank, self.embedder_name(spec))
 
-        def make() -> engine.PanelData:
-            panel = self.cases(spec.panel).source.panel
-            return engine.PanelData.prepare(panel, self.bank(spec), self._embedder(name), reading="plain")
+    @once
+    def _panel_data(self, bank: Spec, embedder: str) -> engine.PanelData:
+        panel = self.cases(bank.panel).source.panel
+        return engine.PanelData.prepare(panel, self.bank(bank), self._embedder(embedder), reading="plain")
 
-        return self._once(("panel_data", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
-
-    def observations(self, panel: str, embedder: str | None = None) -> engine.Observations:
-        """The labelled cases, embedded."""
-        return self._observed(panel, embedder, outside=False)[0]
-
-    def outside_observations(self, panel: str, embedder: str | None = None) -> engine.Observations:
-        """The out-of-class cases of a panel that has some, embedded."""
-        return self._observed(panel, embedder, outside=True)[0]
+    def observations(self, panel: str, outside: bool = False) -> engine.Observations:
+        """The labelled or the out-of-class cases, embedded."""
+        return self._observed(panel, self.embedder_name(Spec(panel, "")), outside)[0]
 
     def prior(self, spec: Spec) -> Prior:
         return Prior.from_probabilities(self.names(spec.panel), dict(spec.prior), spec.alpha0)
@@ -174,28 +217,25 @@ class Context:
         vectors = None
         if spec.trained_as == "the paper":  # on its cases, 500 epochs, batches of 64, rate .001
             vectors = np.asarray(self.observations(spec.panel).vectors)
-            few = {"epochs": self.size.network_epochs} if self.smoke else {"epochs": 500}
-            settings |= {"count": max(len(vectors), 128), "batch": 64, "learning_rate": 1e-3, "patience": 50, **few}
-        key = identity(
-            settings,
-            {"trained_as": spec.trained_as, "bank": panel_data.bank.identity, "embedder": panel_data.embedder.id},
-        )
-        folder = self.out / "networks" / key[:24]
+            settings |= {"count": max(len(vectors), 128), "batch": 64, "learning_rate": 1e-3, "patience": 50}
+            settings["epochs"] = self.size.network_epochs if self.smoke else 500
+        made_of = {"bank": panel_data.bank.identity, "embedder": panel_data.embedder.id}
+        folder = self.out / "networks" / identity(settings, {"trained_as": spec.trained_as, **made_of})[:24]
         engine.train_network(panel_data, self.prior(spec), folder, settings, vectors)
         return folder
 
     # ----------------------------------------------------------------------- answers
 
+    @once
     def answers(self, spec: Spec) -> Arrays:
         """On all of a panel's labelled cases, from the store where they are: `probabilities`, what they cost
         (`TIMES`) and, of a posterior on the simplex, `SECOND_ORDER`. No text, no embedding of a case."""
-        return self._once(("answers", spec), lambda: self._answered(spec, outside=False))
+        return self._answered(spec, outside=False)
 
+    @once
     def answers_outside(self, spec: Spec) -> Arrays | None:
         """The same on its out-of-class cases; None where it has none."""
-        if self.cases(spec.panel).outside is None:
-            return None
-        return self._once(("answers outside", spec), lambda: self._answered(spec, outside=True))
+        return None if self.cases(spec.panel).outside is None else self._answered(spec, outside=True)
 
     def probabilities(self, spec: Spec) -> Float:
         return self.answers(spec)["probabilities"]
@@ -203,126 +243,118 @@ class Context:
     def seconds(self, spec: Spec) -> dict[str, float]:
         return {name: float(self.answers(spec)[name][0]) for name in TIMES}
 
+    @once
     def scores(self, spec: Spec) -> dict[str, Any]:
         """`evaluate_probabilities` of a spec's answers: metrics under their names, `ci`, `n`, `undefined`."""
-        y = self.labels(spec.panel)
-        return self._once(("scores", spec), lambda: self.evaluate(self.probabilities(spec), y, spec.key))
+        return self.evaluate(self.probabilities(spec), self.labels(spec.panel), spec.key)
 
     def asked_scores(self, panel: str, asked: Asked) -> dict[str, Any]:
         """The same of a model that was asked, on the cases it was asked about."""
-        what = f"asked {panel} {asked.name}"
         y = self.labels(panel)[asked.positions]
-        return self._once(("scores", what), lambda: self.evaluate(asked.probabilities, y, what))
+        return self.evaluate(asked.probabilities, y, f"asked {panel} {asked.name}")
 
     def evaluate(self, probabilities: Float, label_index: Int, what: str) -> dict[str, Any]:
         """Headline metrics of any probabilities, with intervals from a stream keyed by `what` they are."""
         rng = self.rng("interval", what)
         return evaluate_probabilities(probabilities, label_index, resamples=self.size.resamples, rng=rng)
 
+    def paired(self, p: Float, q: Float, y: Int, metrics: Sequence[str], *what: str) -> dict[str, dict[str, Any]]:
+        """The second answers' metrics minus the first's on the same cases, paired bootstrap."""
+        rng, resamples = self.rng(*what), self.size.paired_resamples
+        found = paired_bootstrap(p, q, y, metrics=tuple(metrics), resamples=resamples, rng=rng)
+        return {name: {"difference": d.difference, "ci": [d.low, d.high]} for name, d in found.items()}
+
+    def bootstrap(self, *what: str, most: int | None = None) -> Bootstrap:
+        return Bootstrap(self.rng(*what), min(self.size.resamples, most or self.size.resamples))
+
     def rng(self, *what: str) -> np.random.Generator:
         """A stream of its own for whatever is named: artefacts do not disturb each other's draws."""
         return np.random.default_rng([self.seed, int(content_hash(*what)[:12], 16)])
 
+    @once
     def asked(self, panel: str) -> tuple[Asked, ...]:
         """What language models answered when asked about this panel's cases, matched to them by id.
 
         From the records of the asking experiments; in a smoke run without records a small model is asked a
         couple of cases. Empty where neither is at hand.
         """
+        found = read_asked(self.asking_folder, panel, self.cases(panel))
+        if not found and self.size.asked_cases and panel == self.panels[0]:
+            spec = Spec(panel, "")
+            about = self.panel_data(spec), self.prior(spec), self.cases(panel)
+            found = asked_directly(*about, self.size.asked_cases, self.out / "asking")
+        return found
 
-        def make() -> tuple[Asked, ...]:
-            found = read_asked(self.asking_folder, panel, self.cases(panel))
-            if not found and self.size.asked_cases and panel == self.panels[0]:
-                spec = Spec(panel, "")
-                about = self.panel_data(spec), self.prior(spec), self.cases(panel)
-                found = asked_directly(*about, self.size.asked_cases, self.out / "asking")
-            return found
-
-        return self._once(("asked", panel), make)
-
+    @once
     def orders(self, panel: str) -> tuple[Orders, ...]:
         """The same for every order of the options, where that is on record."""
-        return self._once(("orders", panel), lambda: read_orders(self.asking_folder, panel, self.cases(panel)))
+        return read_orders(self.asking_folder, panel, self.cases(panel))
 
+    @once
     def replies(self, panel: str) -> tuple[Replies, ...]:
         """Every file of raw replies, whatever the temperature and the weights."""
-        return self._once(("replies", panel), lambda: tuple(read_replies(self.asking_folder, panel, self.cases(panel))))
+        return tuple(read_replies(self.asking_folder, panel, self.cases(panel)))
 
+    @once
     def asked_outside(self, panel: str) -> tuple[Asked, ...]:
         """What models answered about the out-of-class cases, from records; `positions` are theirs."""
         cases = self.cases(panel)
         if cases.outside is None:
             return ()
-        beyond = replace(cases, dataset=cases.outside)
-        return self._once(("asked outside", panel), lambda: read_asked(self.asking_folder, panel, beyond))
+        return read_asked(self.asking_folder, panel, replace(cases, dataset=cases.outside))
 
     @cached_property
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on."""
         folder, live = self.asking_folder, self.live_folder
-        return {
+        found: dict[str, Any] = {
             "asking": _hash(folder, (*folder.glob("asking-*/cells/*.json"), *folder.glob("replies-*/*.gz"))),
             "live": _hash(live, live.glob("algorithm1/*")),
-        } | {
-            panel: {
+        }
+        for panel, cases in self._cases.items():
+            banks = (REFERENCE, *self.models(panel), *self.variants(panel))
+            found[panel] = {
                 "data": cases.dataset.hash,
                 "outside": None if cases.outside is None else cases.outside.hash,
                 "panel": cases.source.panel.hash,
-                "banks": {
-                    name: self.bank(Spec(panel, "", name)).identity
-                    for name in (REFERENCE, *self.models(panel), *self.variants(panel))
-                },
+                "banks": {name: self.bank(Spec(panel, "", name)).identity for name in banks},
             }
-            for panel, cases in self._cases.items()
-        }
+        return found
 
     # ----------------------------------------------------------------------- inside
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._memory:
-            self._memory[key] = make()
-        return self._memory[key]
-
-    def _observed(self, panel: str, embedder: str | None, *, outside: bool) -> tuple[engine.Observations, float]:
+    @once
+    def _observed(self, panel: str, embedder: str, outside: bool) -> tuple[engine.Observations, float]:
         """The cases embedded, and what one of them takes."""
         bank = (*self.packaged(REFERENCE), *self.models(panel), REFERENCE)[0]  # any: a case is read alike over all
-        spec = Spec(panel, "", bank, embedder=embedder)
-        dataset = self.cases(panel).outside if outside else self.cases(panel).dataset
-        assert dataset is not None
+        panel_data = self.panel_data(Spec(panel, "", bank, embedder=embedder))
+        texts = self.cases(panel).part(outside).texts
+        panel_data.observe(texts[:1])  # what an embedder loads on first use is no cost of a case
+        began = time.perf_counter()
+        observed = panel_data.observe(texts)
+        return observed, (time.perf_counter() - began) / max(len(texts), 1)
 
-        def make() -> tuple[engine.Observations, float]:
-            panel_data = self.panel_data(spec)
-            panel_data.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
-            began = time.perf_counter()
-            observed = panel_data.observe(dataset.texts)
-            return observed, (time.perf_counter() - began) / max(len(dataset.texts), 1)
-
-        return self._once(("observed", panel, self.embedder_name(spec), outside), make)
-
+    @once
     def _fitted(self, spec: Spec) -> tuple[engine.Fitted, float]:
-        def make() -> tuple[engine.Fitted, float]:
-            network = str(self.network(spec)) if spec.method == "abi" else None
-            panel_data = self.panel_data(spec)
-            began = time.perf_counter()
-            return engine.fit(panel_data, spec, network=network), time.perf_counter() - began
-
-        return self._once(("fitted", spec), make)
+        network = str(self.network(spec)) if spec.method == "abi" else None
+        panel_data = self.panel_data(spec)
+        began = time.perf_counter()
+        return engine.fit(panel_data, spec, network=network), time.perf_counter() - began
 
     def _answered(self, spec: Spec, *, outside: bool) -> Arrays:
         """A set of answers is one chunk of the store, since its time is measured."""
-        cases = self.cases(spec.panel)
-        dataset = cases.outside if outside else cases.dataset
-        assert dataset is not None
+        cases, embedder = self.cases(spec.panel), self.embedder_name(spec)
+        dataset = cases.part(outside)
         trained = (self.size.network_observations, self.size.network_epochs)
         settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
         hashes = {
             "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank(spec).identity,
-            "embedder": self._embedder(self.embedder_name(spec)).id,
+            "embedder": self._embedder(embedder).id,
         }  # fmt: skip
 
         def compute(texts: Sequence[str]) -> Arrays:
             fitted, fit_seconds = self._fitted(spec)
-            observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=outside)
+            observed, embed_seconds = self._observed(spec.panel, embedder, outside)
             prior, n = self.prior(spec), max(len(texts), 1)
             fitted.infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior costs no case
             began = time.perf_counter()
@@ -336,3 +368,8 @@ class Context:
 
         key = identity(settings, hashes)[:32]
         return self.store.answers(key, dataset.texts, compute, size=max(len(dataset.texts), 1))
+
+
+def _hash(folder: Path, places: Iterable[Path]) -> str:
+    parts = ((p.relative_to(folder).as_posix(), sha256(p.read_bytes()).hexdigest()) for p in sorted(places))
+    return content_hash(*(word for part in parts for word in part))

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from paper import figures
-from paper.artefacts import ARTEFACTS
+from paper.artefacts import ARTEFACTS, read_artefacts
 from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Claim, Verdict, on_the_grid, said, verdicts
-from paper.runner import read_artefacts
 from simdx.disk import write_atomically
 from simdx.runs import Record
 

@@ -55,6 +55,13 @@ def quoted(quote: Quote | None, digits: int = 3) -> str | None:
     return number(quote.value, around, digits) + ("†" if quote.doubts else "")
 
 
+def printed(
+    artefact: str, quantity: str, panel: str, method: str | None = None, digits: int = 3, **more: Any
+) -> str | None:
+    """The paper's figure for that panel's counterpart, as a cell."""
+    return quoted(beside(artefact, quantity, panel, method, **more), digits)
+
+
 def seconds(value: float | None) -> str:
     if value is None:
         return NONE
@@ -74,7 +81,7 @@ def metrics(
     cells: dict[str, Any] = {}
     for name, head in heads.items():
         cells[head] = figure(scores, name) if name in scores else None
-        cells[f"{head}, paper"] = quoted(beside(artefact, name, panel, method, setting=setting))
+        cells[f"{head}, paper"] = printed(artefact, name, panel, method, setting=setting)
     return cells
 
 
@@ -119,7 +126,7 @@ def main_results(data: Data) -> Tables:
                 head: number(sum(v) / len(v), (min(v), max(v))) if (v := values.get(name)) else None
                 for name, head in ALL.items()
             }
-            | {f"{head}, paper": quoted(beside("main-results", name, panel, theirs_name(method)))
+            | {f"{head}, paper": printed("main-results", name, panel, theirs_name(method))
                for name, head in ALL.items()}
             for method, values in means.items()
         )  # fmt: skip
@@ -156,15 +163,14 @@ def calibrated_embedding(panel: str, part: Data) -> pd.DataFrame:
 
 
 def risk_coverage(panel: str, rows: Data) -> pd.DataFrame:
-    def theirs(row: Data, at: str) -> str | None:
-        return quoted(beside("risk-coverage", at, panel, theirs_name(row["method"])))
-
-    return frame(
-        {"method": name, "n": row["n"], **{f"risk at {c}": number(r) for c, r in row["risk_at"].items()},
-         "at 80 %, paper": theirs(row, "risk_at_80"), "at 100 %, paper": theirs(row, "risk_at_100"),
-         "rank correlation of risk with coverage": number(row["rises"], digits=2)}
-        for name, row in rows.items()
-    )  # fmt: skip
+    found = []
+    for name, row in rows.items():
+        cells = {"method": name, "n": row["n"], **{f"risk at {c}": number(r) for c, r in row["risk_at"].items()}}
+        for at in (80, 100):
+            theirs = printed("risk-coverage", f"risk_at_{at}", panel, theirs_name(row["method"]))
+            cells[f"at {at} %, paper"] = theirs
+        found.append(cells | {"rank correlation of risk with coverage": number(row["rises"], digits=2)})
+    return frame(found)
 
 
 def ternary(data: Data) -> Tables:
@@ -184,7 +190,7 @@ def uncertainty_decomposition(data: Data) -> Tables:
             about = {"panel": panel, "method": method_name(name)}
             for group, parts in one["spread"].items():
                 theirs = {
-                    f"{head}, paper": quoted(beside("uncertainty-decomposition", part, panel, METHODS.get(name)))
+                    f"{head}, paper": printed("uncertainty-decomposition", part, panel, METHODS.get(name))
                     if group == "all" else None
                     for part, head in heads.items()
                 }  # fmt: skip
@@ -216,7 +222,7 @@ DIFFERENCES = {"ece": "Δ ECE, debiased", "error_auroc": "Δ error AUROC", "e_au
 def significance(panel: str, part: Data) -> pd.DataFrame:
     return frame(
         {"compared": name} | {head: figure(row, m) for m, head in DIFFERENCES.items()}
-        | {"Δ ECE, paper": quoted(beside("significance", "delta_ece", panel, row["way"], each=True))}
+        | {"Δ ECE, paper": printed("significance", "delta_ece", panel, row["way"], each=True)}
         for name, row in part["differences"].items()
     )  # fmt: skip
 
@@ -261,7 +267,7 @@ def abi_fidelity(data: Data) -> Tables:
 def entropy_strata(panel: str, methods: Data) -> pd.DataFrame:
     def theirs(name: str, quantity: str, band: str) -> str | None:
         method = theirs_name(name)
-        return quoted(beside("entropy-strata", quantity, panel, method, setting=band)) if method else None
+        return printed("entropy-strata", quantity, panel, method, setting=band) if method else None
 
     return frame(
         {"method": name, "certainty": band, "n": one["n"], "share": number(one["share"]),
@@ -280,12 +286,12 @@ def prior_sensitivity(panel: str, variants: Data) -> pd.DataFrame:
     for name, sweep in variants.items():
         for row in sweep:
             for kind in ("informative", "misleading"):
-                printed = {1: "uniform", 5: kind}.get(row["count"])
+                setting = {1: "uniform", 5: kind}.get(row["count"])
                 if row["count"] == 1 and kind == "misleading":
                     continue
-                about = {"method": method_name(name), "odds": f"{row['count']:g} to 1", "prior": printed or kind}
-                method = METHODS.get(name) if printed else None
-                rows.append(about | metrics("prior-sensitivity", panel, row[kind], PRIOR, method, printed))
+                about = {"method": method_name(name), "odds": f"{row['count']:g} to 1", "prior": setting or kind}
+                method = METHODS.get(name) if setting else None
+                rows.append(about | metrics("prior-sensitivity", panel, row[kind], PRIOR, method, setting))
     return frame(rows)
 
 
@@ -295,7 +301,7 @@ def out_of_class(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
 
     return frame(
         {"method": row["method"], "n": row["n_outside"], "bits out of class": cell(row, "outside"),
-         "paper": quoted(beside("out-of-class", "entropy_bits", panel, row["paper"]), 2),
+         "paper": printed("out-of-class", "entropy_bits", panel, row["paper"], digits=2),
          "bits on the panel's own": cell(row, "inside"), "AUROC of entropy": cell(row, "auroc")}
         for row in rows
     )  # fmt: skip
@@ -322,8 +328,8 @@ def smc_dynamics(data: Data) -> Tables:
                 {"population": s["population"]}
                 | {h: None if s[m] is None else figure(s, m, 0 if m in ("simulations", "ess") else 3)
                    for m, h in heads.items()}
-                | {f"{h}, paper": quoted(beside("smc-dynamics", m, panel, METHODS[method],
-                                                setting=str(s["population"] - 1))) for m, h in heads.items()}
+                | {f"{h}, paper": printed("smc-dynamics", m, panel, METHODS[method],
+                                                setting=str(s["population"] - 1)) for m, h in heads.items()}
                 for s in one["steps"]
             ]  # fmt: skip
             found[f"{panel}, {METHODS[method]}: means over {one['n']} cases; the paper counts from nought"] = frame(
@@ -387,7 +393,7 @@ def runtime(data: Data) -> Tables:
         found[f"{panel}: time"] = frame(
             {"method": name, "fit, once": seconds(t["fit_seconds"]), "embedding": seconds(t["embed_seconds"]),
              "inference": seconds(t["infer_seconds"]),
-             "a case, paper": quoted(beside("runtime", "s_per_case", panel, theirs_name(name)), 1)}
+             "a case, paper": printed("runtime", "s_per_case", panel, theirs_name(name), digits=1)}
             for name, t in part["times"].items()
         )  # fmt: skip
         drawn, budget = part["fresh_simulations"], part["budget"]
@@ -408,7 +414,7 @@ def embedding_ablation(data: Data) -> Tables:
     for panel, rows in data["scores"].items():
         made = [{"method": name, **{h: figure(one, m) for m, h in heads.items()}} for name, one in rows.items()]
         for setting in dict.fromkeys(q.setting for q in quotes("embedding-ablation", data=data_of_panel(panel))):
-            cells = {h: quoted(beside("embedding-ablation", m, panel, setting=setting)) for m, h in heads.items()}
+            cells = {h: printed("embedding-ablation", m, panel, setting=setting) for m, h in heads.items()}
             made.append({"method": f"paper: M-SMC, {setting}", **cells})
         found[panel] = frame(made)
     return found
@@ -461,7 +467,7 @@ def pool_size(data: Data) -> Tables:
             cells = {"method": method, "bank": row["bank"], "asked for": row["size"],
                      "distinct": " to ".join(str(n) for n in dict.fromkeys(row["distinct"])), "pools": row["pools"],
                      "accuracy": number(row["means"]["accuracy"], row["accuracy_range"]), "accuracy, paper":
-                     quoted(beside("pool-size", "accuracy", panel, method, setting=size))}  # fmt: skip
+                     printed("pool-size", "accuracy", panel, method, setting=size)}  # fmt: skip
             made.append(cells | metrics("pool-size", panel, row["means"], heads, method, size))
         found[f"{panel}: means over pools, worst and best pool"] = frame(made)
     return found

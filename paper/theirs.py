@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, model_validator
 
 from simdx.errors import BadInput
 
 KEYS = ("model", "method", "setting")
-
-Number = float | int
-Cell = Number | tuple[Number, Number | None, Number | None] | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,58 +27,13 @@ class Quote:
     quantity: str
     value: float
     place: str
-    models: str
-    data: str | None = None  # a key of `data_sets()`
+    data: str | None = None
     model: str | None = None
     method: str | None = None
     setting: str | None = None
     low: float | None = None
     high: float | None = None
     doubts: tuple[str, ...] = ()
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataSet(_Part):
-    """A data set of the paper, the packaged panel that stands beside it, and in what they differ."""
-
-    theirs: str
-    panel: str
-    same: str
-
-
-class _Table(_Part):
-    artefact: str
-    place: str
-    data: str | None
-    models: str
-    by: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-    @model_validator(mode="after")
-    def _rectangular(self) -> _Table:
-        if unknown := set(self.by) - set(KEYS):
-            raise ValueError(f"{self.place}: rows are keyed by {', '.join(KEYS)}, not {sorted(unknown)[0]}")
-        if any(len(row) != len(self.by) + len(self.columns) for row in self.rows):
-            raise ValueError(f"{self.place}: a row does not have one cell per key and column")
-        return self
-
-
-class _Doubt(_Part):
-    where: dict[str, str | tuple[str, ...]]
-    why: str
-
-    def touches(self, about: Mapping[str, str | None]) -> bool:
-        return all(about.get(k) in ((v,) if isinstance(v, str) else v) for k, v in self.where.items())
-
-
-class _File(_Part):
-    data: dict[str, DataSet]
-    tables: tuple[_Table, ...]
-    doubts: tuple[_Doubt, ...]
 
 
 def quotes(artefact: str | None = None, **wanted: str | None) -> tuple[Quote, ...]:
@@ -107,8 +59,8 @@ def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | N
     values, first = [q.value for q in found], found[0]
     doubts = tuple(dict.fromkeys(doubt for q in found for doubt in q.doubts))
     return Quote(
-        artefact, quantity, sum(values) / len(values), first.place, f"mean of {len(values)} models and range",
-        first.data, None, first.method, first.setting, min(values), max(values), doubts,
+        artefact, quantity, sum(values) / len(values), first.place, first.data, None, first.method, first.setting,
+        min(values), max(values), doubts,
     )  # fmt: skip
 
 
@@ -130,13 +82,9 @@ def beside(
     return found or over_models(artefact, quantity, **about)
 
 
-def data_sets() -> Mapping[str, DataSet]:
-    return _file().data
-
-
 def data_of_panel(panel: str) -> str | None:
     """The paper's data set beside which a packaged panel stands."""
-    return next((name for name, part in data_sets().items() if part.panel == panel), None)
+    return next((name for name, part in on_file()["data"].items() if part["panel"] == panel), None)
 
 
 def doubted() -> dict[str, list[Quote]]:
@@ -148,26 +96,26 @@ def doubted() -> dict[str, list[Quote]]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _file() -> _File:
-    text = Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8")
-    return _File.model_validate(yaml.safe_load(text))
+@cache
+def on_file() -> dict[str, Any]:
+    """What `theirs.yaml` holds."""
+    return yaml.safe_load(Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=1)
+def _touches(doubt: Mapping[str, Any], about: Mapping[str, str | None]) -> bool:
+    return all(about.get(k) in ([v] if isinstance(v, str) else v) for k, v in doubt["where"].items())
+
+
+@cache
 def _quotes() -> tuple[Quote, ...]:
     found = []
-    for t in _file().tables:
-        for row in t.rows:
-            keys = dict(zip(t.by, map(str, row), strict=False))
-            for quantity, cell in zip(t.columns, row[len(t.by) :], strict=True):
+    for t in on_file()["tables"]:
+        for row in t["rows"]:
+            keys = dict(zip(t["by"], map(str, row), strict=False))
+            for quantity, cell in zip(t["columns"], row[len(t["by"]) :], strict=True):
                 if cell is not None:
-                    value, *around = cell if isinstance(cell, tuple) else (cell, None, None)
-                    low, high = (None if part is None else float(part) for part in around)
-                    about = {"artefact": t.artefact, "data": t.data, "quantity": quantity, **keys}
-                    why = tuple(d.why.strip() for d in _file().doubts if d.touches(about))
-                    found.append(Quote(
-                        t.artefact, quantity, float(value), t.place, t.models, t.data, **keys, low=low, high=high,
-                        doubts=why,
-                    ))  # fmt: skip
+                    value, low, high = cell if isinstance(cell, list) else (cell, None, None)
+                    about = {"artefact": t["artefact"], "data": t["data"], "quantity": quantity, **keys}
+                    why = tuple(doubt["why"].strip() for doubt in on_file()["doubts"] if _touches(doubt, about))
+                    found.append(Quote(**about, value=value, place=t["place"], low=low, high=high, doubts=why))
     return tuple(found)

@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -42,7 +42,6 @@ class Cases:
     dataset: Dataset
     outside: Dataset | None
     label_index: Int
-    of: int  # how many labelled cases there are in all
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,6 +50,11 @@ class Cases:
     @property
     def n(self) -> int:
         return len(self.dataset.cases)
+
+    def part(self, outside: bool) -> Dataset:
+        found = self.outside if outside else self.dataset
+        assert found is not None
+        return found
 
 
 def read_panel(panel: str, size: int | None, outside_size: int | None, data: Path | None) -> Cases:
@@ -70,7 +74,7 @@ def read_panel(panel: str, size: int | None, outside_size: int | None, data: Pat
         whole, outside = benchmark.cases, benchmark.ood
     dataset = subset(whole, size, 0)
     outside = None if outside is None else subset(outside, outside_size, 0)
-    return Cases(source, dataset, outside, dataset.label_index(names), len(whole.cases))
+    return Cases(source, dataset, outside, dataset.label_index(names))
 
 
 def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
@@ -85,13 +89,7 @@ def folder_named(variable: str, default: str) -> Path:
     return Path(os.environ.get(variable) or default)
 
 
-def written_by_models(panel: str, folder: Path) -> tuple[str, ...]:
-    """Models with a finished bank of that panel, as they run by default."""
-    return tuple(name for name in _finished_banks(panel, folder) if _VARIANT.search(name) is None)
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """A bank by a model run in another way: `smollm2-t0.4` is by smollm2, in the way t0.4, a temperature."""
 
     model: str
@@ -99,19 +97,23 @@ class Variant:
     kind: Way
 
 
+def written_by_models(panel: str, folder: Path) -> tuple[str, ...]:
+    """Models with a finished bank of that panel, as they run by default."""
+    return tuple(name for name in _finished_banks(panel, folder) if _VARIANT.search(name) is None)
+
+
 def written_by_variants(panel: str, folder: Path) -> dict[str, Variant]:
     """Finished banks of that panel by a model run in another way, under their names."""
-    found: dict[str, Variant] = {}
-    for name in _finished_banks(panel, folder):
-        ending = _VARIANT.search(name)
-        if ending is not None:
-            kind = cast(Way, ending.lastgroup)
-            found[name] = Variant(name[: ending.start()], ending[kind], kind)
-    return found
+    endings = {name: _VARIANT.search(name) for name in _finished_banks(panel, folder)}
+    return {
+        name: Variant(name[: ending.start()], ending[0][1:], cast(Way, ending.lastgroup))
+        for name, ending in endings.items()
+        if ending is not None
+    }
 
 
 def _finished_banks(panel: str, folder: Path) -> list[str]:
-    found = folder.glob(f"{panel}-*/{MANIFEST_FILE}") if folder.is_dir() else ()
+    found = folder.glob(f"{panel}-*/{MANIFEST_FILE}")
     return sorted(path.parent.name.removeprefix(f"{panel}-") for path in found)
 
 

@@ -14,62 +14,49 @@ while running (set `SIMDX_DEBUG=1` for its traceback). `--prior a=.2 b=.3` may s
 """
 
 
-def root_command() -> Any:
-    """The whole command tree. Typer carries a click of its own, so its classes are known by their shape."""
-    import typer
-
-    from simdx.cli.main import program
-
-    return typer.main.get_command(program())
-
-
 def walk(command: Any, path: tuple[str, ...] = ("simdx",)) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that call it, in the order of the help text."""
+    """Every command that does something, with the words that call it, in the order of the help text.
+
+    Typer carries a click of its own, so its classes are known by their shape."""
     children = getattr(command, "commands", None)
     if children is None:
         yield path, command
-        return
-    for name, child in children.items():
+    for name, child in (children or {}).items():
         yield from walk(child, (*path, name))
-
-
-def is_option(parameter: Any) -> bool:
-    return bool(parameter.param_type_name == "option")
 
 
 def render() -> str:
     """The page, in Markdown."""
-    root = root_command()
-    parts = [HEAD]
-    previous = None
+    import typer
+
+    from simdx.cli.main import program
+
+    root, parts, told = typer.main.get_command(program()), [HEAD], set[str]()
     for path, command in walk(root):
-        if path[1] != previous:
-            previous = path[1]
-            group = root.commands[previous]
-            parts.append(f"## simdx {previous}\n\n{_sentence(group.help)}\n")
+        if path[1] not in told:
+            told.add(path[1])
+            parts.append(f"## simdx {path[1]}\n\n{_words(root.commands[path[1]].help)}\n")
         parts.append(_section(path, command))
     return "\n".join(parts)
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:
-    arguments = [p for p in command.params if not is_option(p)]
-    options = [p for p in command.params if is_option(p) and "--help" not in p.opts]
-    usage = " ".join([*path, *(_usage(p) for p in arguments), *_required(options)])
-    lines = []
-    if len(path) > 2:
-        lines += [f"### {' '.join(path)}", "", _sentence(command.help), ""]
-    lines += ["```text", f"{usage} [OPTIONS]" if options else usage, "```", ""]
-    rows = [(f"`{_usage(p)}`", _words(p.help), "") for p in arguments]
-    rows += [(_names(p), _words(p.help), _default(p)) for p in options]
+    arguments = [p for p in command.params if not _is_option(p)]
+    options = [p for p in command.params if _is_option(p) and "--help" not in p.opts]
+    usage = [*path, *map(_usage, arguments)]
+    usage += [f"{p.opts[0]} {_metavar(p)}" for p in options if p.required]
+    usage += ["[OPTIONS]"] if options else []
+    lines = [f"### {' '.join(path)}", "", _words(command.help), ""] if len(path) > 2 else []
+    lines += ["```text", " ".join(usage), "```", ""]
+    rows = [(f"`{_usage(p)}`", p, "") for p in arguments] + [(_names(p), p, _default(p)) for p in options]
     if rows:
-        lines += ["| | | default |", "|---|---|---|"]
-        lines += [f"| {a} | {b} | {c} |" for a, b, c in rows]
-        lines.append("")
+        cells = [f"| {name} | {_cell(p.help)} | {default} |" for name, p, default in rows]
+        lines += ["| | | default |", "|---|---|---|", *cells, ""]
     return "\n".join(lines)
 
 
-def _required(options: list[Any]) -> list[str]:
-    return [f"{p.opts[0]} {_metavar(p)}" for p in options if p.required]
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
 
 
 def _usage(parameter: Any) -> str:
@@ -80,7 +67,7 @@ def _usage(parameter: Any) -> str:
 def _metavar(parameter: Any) -> str:
     if parameter.metavar:
         return str(parameter.metavar)
-    if not is_option(parameter):
+    if not _is_option(parameter):
         return str(parameter.name.upper())
     kind = str(parameter.type_descriptor.annotation)
     return "PATH" if "Path" in kind else "N" if "int" in kind or "float" in kind else "TEXT"
@@ -102,9 +89,9 @@ def _default(parameter: Any) -> str:
     return f"`{value}`" if not parameter.is_flag else "on"
 
 
-def _sentence(text: str | None) -> str:
+def _words(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def _words(text: str | None) -> str:
-    return _sentence(text).replace("|", "\\|")
+def _cell(text: str | None) -> str:
+    return _words(text).replace("|", "\\|")

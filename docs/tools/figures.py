@@ -69,17 +69,10 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def transfer(rows: list[dict[str, Any]] | None = None) -> str:
     """Accuracy, calibration error and the two rates of none of these; the worst panel in words."""
-    rows = rows or panels()
-    head = [
-        "panel (cases)",
-        "text",
-        "accuracy",
-        "calibration error",
-        "outside cases caught",
-        "inside cases wrongly rejected",
-    ]
+    head = ["panel (cases)", "text", "accuracy", "calibration error", "outside cases caught",
+            "inside cases wrongly rejected"]  # fmt: skip
     cells = []
-    for row in rows:
+    for row in rows or panels():
         words, kind = PANELS[row["panel"]]
         shown = (interval(row[name], percent) for name in ("accuracy", "ece"))
         cells.append([f"{words} ({row['n']})", kind, *shown, *caught(row)])
@@ -95,15 +88,15 @@ def worst() -> str:
     rows = panels()
     least = min(rows, key=lambda row: row["accuracy"]["value"])
     largest = max(rows, key=lambda row: row["ece"]["value"])
+    weighed = [row for row in rows if (row["outside"] or {}).get("caught") is not None]
     said = f"The worst panel is {PANELS[least['panel']][0]}: {percent(least['accuracy']['value'])} accuracy"
     if least["supervised"] is not None:
         said += f" (a supervised model with the labels: {percent(least['supervised'])})"
+    error = percent(largest["ece"]["value"])
     if largest is least:
-        said += f" and a calibration error of {percent(largest['ece']['value'])}."
+        said += f" and a calibration error of {error}."
     else:
-        said += f". The largest calibration error, {percent(largest['ece']['value'])}, is on "
-        said += f"{PANELS[largest['panel']][0]}."
-    weighed = [row for row in rows if (row["outside"] or {}).get("caught") is not None]
+        said += f". The largest calibration error, {error}, is on {PANELS[largest['panel']][0]}."
     if weighed:
         fewest = min(weighed, key=lambda row: row["outside"]["caught"])
         said += f" Outside cases are caught least among {PANELS[fewest['panel']][0]}: {caught(fewest)[0]}."
@@ -123,8 +116,7 @@ def claims() -> str:
 
 def timings() -> str:
     """One line: a single answer, a batch, the service."""
-    answers = record("answers/answers.json")["after"]
-    service = json.loads((ROOT / "benchmarks/results/service.json").read_text(encoding="utf-8"))
+    answers, service = record("answers/answers.json")["after"], record("../benchmarks/results/service.json")
     single, batch, cold = (answers[key] for key in ("single_ms", "batch_us", "cold_cpu_s"))
     said = (
         f"Timings: one answer {single:.0f} ms on a core, {batch:.0f} µs in a batch, cold start {cold:.1f} s; "
@@ -135,7 +127,7 @@ def timings() -> str:
 
 def rates() -> str:
     """What the service answers: one process, then two replicas."""
-    one = json.loads((ROOT / "benchmarks/results/service.json").read_text(encoding="utf-8"))
+    one = record("../benchmarks/results/service.json")
     said = (
         f"`{one['command']}`, {one['cores']} cores shared with the load generator, {one['clients']} clients, "
         f"{one['seconds']:.0f} s ([record](../benchmarks/results/service.json)): {one['rps']:.0f} requests a "
@@ -158,24 +150,21 @@ def three(value: float | None) -> str:
 
 def calibration() -> str:
     """The table of the calibration page: with the supervised ceiling, fifty labels and the AUROC."""
-    head = ["panel (cases)", "accuracy / supervised", "ECE", "with 50 labels", "out-of-class AUROC"]
+    head = ["panel (cases)", "accuracy / supervised", "ECE", "with 50 labels", "out-of-class AUROC",
+            "none of these, mean outside / inside"]  # fmt: skip
     cells = []
     for row in panels():
-        outside = row["outside"]
+        outside, beyond = row["outside"], ["–", "–"]
+        if outside is not None:
+            masses = f"{outside['mean_outside']:.2f} / {outside['mean_inside']:.3f}"
+            beyond = [interval(outside["auroc"], three), masses]
         learnt = {step["cases"]: step["ece_handful"] for step in row["labelled"]}
-        cells.append(
-            [
-                f"{PANELS[row['panel']][0]} ({row['n']})",
-                f"{three(row['accuracy']['value'])} / {three(row['supervised'])}",
-                interval(row["ece"], three),
-                three(learnt.get(50)),
-                "–" if outside is None else interval(outside["auroc"], three),
-                "–" if outside is None else f"{outside['mean_outside']:.2f} / {outside['mean_inside']:.3f}",
-            ]
-        )
+        both = f"{three(row['accuracy']['value'])} / {three(row['supervised'])}"
+        about = f"{PANELS[row['panel']][0]} ({row['n']})"
+        cells.append([about, both, interval(row["ece"], three), three(learnt.get(50)), *beyond])
     whole = record("transfer/record.json")
     said = f"Mean ECE {three(whole['mean_ece'])}; largest {three(whole['worst']['ece'])}."
-    return _table([*head, "none of these, mean outside / inside"], cells) + f"\n\n{said}"
+    return f"{_table(head, cells)}\n\n{said}"
 
 
 MADE: dict[str, Callable[[], str]] = {
@@ -189,15 +178,15 @@ def filled(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    stale = []
+    stale = {}
     for page in PAGES:
-        path = ROOT / page
-        text = path.read_text(encoding="utf-8")
+        text = (ROOT / page).read_text(encoding="utf-8")
         if (new := filled(text)) != text:
-            stale.append(page)
-            if "--check" not in arguments:
-                path.write_text(new, encoding="utf-8")
-    if stale and "--check" in arguments:
+            stale[page] = new
+    if "--check" not in arguments:
+        for page, new in stale.items():
+            (ROOT / page).write_text(new, encoding="utf-8")
+    elif stale:
         print(f"{', '.join(stale)}: other figures than the records; run python docs/tools/figures.py")
         return 1
     return 0

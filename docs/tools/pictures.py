@@ -17,7 +17,6 @@ import numpy as np
 matplotlib.use("svg")
 
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from scipy.special import gammaln
 
 from simdx.abc.multinomial import multinomial, simulation_weights
@@ -38,23 +37,15 @@ SHORT = {
     "atrophic glossitis": "glossitis",
 }
 AMBIGUOUS = CASES[1][1]
-POPULATIONS = 5
+POPULATIONS, SUBSCRIPTS = 5, "₀₁₂₃₄₅₆₇₈₉"
 BANDWIDTH = 0.05
 _TAG, _LONG = re.compile(r"<[^>]*>"), re.compile(r"(\d+\.\d{2})\d+")
 
-plt.rcParams.update(
-    {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "simdx",
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "text.color": INK,
-        "axes.edgecolor": INK,
-        "figure.facecolor": "white",
-    }
-)
+plt.rcParams |= {
+    "svg.fonttype": "none", "svg.hashsalt": "simdx", "font.family": "sans-serif", "font.size": 9,
+    "axes.spines.top": False, "axes.spines.right": False, "text.color": INK, "axes.edgecolor": INK,
+    "figure.facecolor": "white",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -110,15 +101,16 @@ def tolerance(classifier: Classifier, out: Path) -> None:
         left.scatter(distance[own], rank[own], s=6, c=COLOURS[k], linewidths=0)
     for t, edge in enumerate((limit.tolerance[0] for limit in limits), start=1):
         left.axvline(edge, c=INK, lw=0.7, ls=":")
-        left.text(edge, len(distance) * 1.02, f"ε{_sub(t)}", ha="center", fontsize=8)
+        left.text(edge, len(distance) * 1.02, f"ε{SUBSCRIPTS[t]}", ha="center", fontsize=8)
     left.set(xlabel="distance to the case, 1 − cos", ylabel="simulations, nearest first")
-    _stack(
-        right,
-        np.array([limit.probabilities[0] for limit in limits]),
-        [f"T={t}" for t in range(1, POPULATIONS + 1)],
-    )
+    shares = np.array([limit.probabilities[0] for limit in limits])
+    names = [f"T={t}" for t in range(1, POPULATIONS + 1)]
+    bottom = np.zeros(POPULATIONS)
+    for k, label in enumerate(classifier.panel.names):
+        right.bar(names, shares[:, k], bottom=bottom, color=COLOURS[k], width=0.7, label=SHORT[label])
+        bottom += shares[:, k]
     right.set_ylabel("label shares of what is kept")
-    _legend(right, classifier)
+    right.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     _save(figure, out / "tolerance.svg", "Each population halves what is kept; the shares are the posterior")
 
 
@@ -178,24 +170,16 @@ def simplex(classifier: Classifier, out: Path) -> None:
 def cap(out: Path) -> None:
     """How much one label can get from D-SMC when a fixed share of prior mass is kept."""
     figure, ax = plt.subplots(figsize=(5.6, 3.2))
-    populations = np.arange(1, 21)
+    populations = list(range(1, 21))
     for labels, style in ((2, "-"), (3, "-"), (6, "--"), (7, "-."), (100, ":")):
-        ax.plot(
-            populations,
-            [concentration_cap(labels, int(t)) for t in populations],
-            style,
-            label=f"K = {labels}",
-        )
+        caps = [concentration_cap(labels, t) for t in populations]
+        ax.plot(populations, caps, style, label=f"K = {labels}")
     ax.axvline(POPULATIONS, c=GREY, lw=0.7)
-    ax.set(
-        xlabel="populations T (2⁻ᵀ of the prior is kept)",
-        ylabel="largest possible probability",
-        ylim=(0, 1.02),
-    )
+    ax.set(xlabel="populations T (2⁻ᵀ of the prior is kept)", ylabel="largest possible probability")
+    ax.set_ylim(0, 1.02)
     ax.legend(frameon=False, fontsize=8, title="flat prior", title_fontsize=8)
-    _save(
-        figure, out / "cap.svg", "A fixed share of prior mass caps what D-SMC can say, however clear the case"
-    )
+    title = "A fixed share of prior mass caps what D-SMC can say, however clear the case"
+    _save(figure, out / "cap.svg", title)
 
 
 def objectives(classifier: Classifier, out: Path) -> None:
@@ -223,20 +207,20 @@ def objectives(classifier: Classifier, out: Path) -> None:
 def background(classifier: Classifier, out: Path) -> None:
     """The probability of none of these on the packaged vignettes and on the packaged outside cases."""
     benchmark = load_oral()
-    inside = classifier.infer_batch(benchmark.cases.texts).out_of_class
     assert benchmark.ood is not None
-    assert inside is not None
-    near = [c.text for c in benchmark.ood.cases if c.fields.get("distance") == "near"]
-    far = [c.text for c in benchmark.ood.cases if c.fields.get("distance") != "near"]
-    figure, ax = plt.subplots(figsize=(6, 3))
+    outside: dict[bool, list[str]] = {True: [], False: []}
+    for case in benchmark.ood.cases:
+        outside[case.fields.get("distance") == "near"].append(case.text)
     groups = {
-        "vignettes of the three labels": inside,
-        "other conditions, near": classifier.infer_batch(near).out_of_class,
-        "other conditions, far": classifier.infer_batch(far).out_of_class,
+        "vignettes of the three labels": benchmark.cases.texts,
+        "other conditions, near": outside[True],
+        "other conditions, far": outside[False],
     }
-    for (label, values), colour in zip(groups.items(), ("#0072b2", "#e69f00", "#d55e00"), strict=True):
+    figure, ax = plt.subplots(figsize=(6, 3))
+    for (label, texts), colour in zip(groups.items(), ("#0072b2", "#e69f00", "#d55e00"), strict=True):
+        values = np.sort(classifier.infer_batch(texts).out_of_class)
         share = np.arange(1, len(values) + 1) / len(values)
-        ax.step(np.sort(values), share, where="post", c=colour, label=f"{label} ({len(values)})")
+        ax.step(values, share, where="post", c=colour, label=f"{label} ({len(values)})")
     ax.set(xlabel="probability of none of these", ylabel="share of cases at or below")
     ax.set(xlim=(-0.02, 1.02), ylim=(0, 1.02))
     ax.legend(frameon=False, fontsize=8, loc="lower right")
@@ -249,31 +233,13 @@ def _density(alpha0: Float, mean: Float, statistic: Float) -> Float:
     return gammaln(alpha0) - gammaln(alpha).sum(axis=1) + ((alpha - 1) * statistic).sum(axis=1)
 
 
-def _stack(ax: Axes, shares: Float, names: list[str]) -> None:
-    bottom = np.zeros(len(shares))
-    for k in range(shares.shape[1]):
-        ax.bar(names, shares[:, k], bottom=bottom, color=COLOURS[k], width=0.7)
-        bottom += shares[:, k]
-
-
-def _legend(ax: Axes, classifier: Classifier) -> None:
-    for k, name in enumerate(classifier.panel.names):
-        ax.bar([0], [0], color=COLOURS[k], label=SHORT[name])
-    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
-
-
-def _sub(number: int) -> str:
-    return "₀₁₂₃₄₅₆₇₈₉"[number]
-
-
 def exactness(out: Path) -> None:
     """ABC beside the exact posterior under its own simulator, as the committed record has it."""
     record = json.loads((HERE.parents[1] / "results" / "voices" / "exactness.json").read_text())
-    shades = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", INK)
-    figure, axes = plt.subplots(
-        len(record["sets"]), 2, figsize=(7.2, 2.9 * len(record["sets"])), squeeze=False
-    )
-    for (name, found), row in zip(record["sets"].items(), axes, strict=True):
+    shades = (*COLOURS, "#cc79a7", "#e69f00", INK)
+    sets = record["sets"]
+    figure, axes = plt.subplots(len(sets), 2, figsize=(7.2, 2.9 * len(sets)), squeeze=False)
+    for (name, found), row in zip(sets.items(), axes, strict=True):
         for axis, key in zip(row, ("total_variation", "ece"), strict=True):
             for (method, pools), colour in zip(found["pools"].items(), shades, strict=True):
                 values = [pool[key] for pool in pools.values()]
@@ -285,9 +251,8 @@ def exactness(out: Path) -> None:
         row[0].set_ylabel("total variation to the exact posterior")
         row[1].set_ylabel("calibration error")
         row[0].set_title(f"{name} ({found['n']})", loc="left")
-    axes[0, 0].legend(
-        *axes[0, 1].get_legend_handles_labels(), fontsize=7, frameon=False, loc="lower left", ncol=2
-    )
+    handles = axes[0, 1].get_legend_handles_labels()
+    axes[0, 0].legend(*handles, fontsize=7, frameon=False, loc="lower left", ncol=2)
     _save(figure, out / "exactness.svg", "ABC beside the exact posterior under its own simulator")
 
 

@@ -10,9 +10,9 @@ from scipy.stats import binomtest, spearmanr
 from paper import engine, world
 from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.intervals import differences
 from paper.measures import Measured, each_panel
 from paper.measures.scores import simulators
+from paper.tables import DIFFERENCES
 from paper.world import REFERENCE
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.metrics.scores import confusion
@@ -22,6 +22,7 @@ from simdx.types import Bank, Float, Int, entropy_bits
 ONE_HOT, CONFIDENT, COVERAGE = 0.99, 0.8, 0.8
 BANDS = {"high": (0.0, 0.5), "medium": (0.5, 1.5), "low": (1.5, np.inf)}  # certainty by bits
 SIMILARITY = ("centroid", "tfidf", "zero-shot", "bank-logistic")
+AT = (0.2, 0.5, 0.8, 1.0)  # coverages
 
 
 def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str, tuple[str, Float, Int]]:
@@ -35,37 +36,32 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
     return found
 
 
-def curves(context: Context, shown_at: Sequence[float]) -> Measured:
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+def curves(context: Context) -> Measured:
+    def measure(panel: str) -> dict[str, Any]:
         everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, ABI, RECIPE))
-        return {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
+        return {name: {"method": method, **_curve(p, y)} for name, (method, p, y) in everyone.items()}
 
     return each_panel(context, measure)
 
 
-def _curve(method: str, p: Float, y: Int, shown_at: Sequence[float]) -> dict[str, Any]:
+def _curve(p: Float, y: Int) -> dict[str, Any]:
     found, n = risk_coverage(uncertainty(p), errors(p, y)), len(y)
     thin = np.unique(np.linspace(0, n - 1, min(100, n)).astype(int))  # at most a hundred points on record
+    # Rank correlation of risk with coverage above a tenth: one for a curve that only rises.
+    kept, rises = found.coverage >= 0.1, 1.0
+    if kept.sum() >= 3 and np.ptp(found.risk[kept]) > 0:
+        rises = float(spearmanr(found.coverage[kept], found.risk[kept]).statistic)
     return {
-        "method": method,
         "n": n,
         "coverage": found.coverage[thin].round(4),
         "risk": found.risk[thin].round(4),
-        "rises": _rising(found.coverage, found.risk),
-        "risk_at": {f"{c:.0%}": float(found.risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in shown_at},
+        "rises": rises,
+        "risk_at": {f"{c:.0%}": float(found.risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in AT},
     }
 
 
-def _rising(coverage: Float, risk: Float) -> float:
-    """Rank correlation of risk with coverage above a tenth: one for a curve that only rises."""
-    kept = coverage >= 0.1
-    if kept.sum() < 3 or np.ptp(risk[kept]) == 0:
-        return 1.0
-    return float(spearmanr(coverage[kept], risk[kept]).statistic)
-
-
 def strata(context: Context) -> Measured:
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, RECIPE))
         return {name: bands(p, y) for name, (_, p, y) in everyone.items()}
 
@@ -85,14 +81,16 @@ def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
             "n": n,
             "share": n / len(y),
             "accuracy": float(right[inside].mean()) if n else None,
-            "entropy_bits": float(bits[inside].mean()) if n else None,
             "ci": None if wilson is None else [float(wilson.low), float(wilson.high)],
         }
     return found
 
 
+# --------------------------------------------------------------------------- the structure of the errors
+
+
 def structure(context: Context) -> Measured:
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         y, names = context.labels(panel), context.names(panel)
         specs = {name: spec_of(name, panel) for name in (M_SMC, D_SMC, RECIPE)}
         found = {name: _errors(context.probabilities(spec), y, names) for name, spec in specs.items()}
@@ -115,7 +113,6 @@ def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
         "wrong_label_mass": float(top[wrong].mean()) if wrong.any() else None,
         "one_hot_errors": int((wrong & (top >= ONE_HOT)).sum()),
         "confident_errors": int((wrong & (top >= CONFIDENT)).sum()),
-        "confident_answers": int((top >= CONFIDENT).sum()),
         "errors_among_most_certain": int(wrong[certain].sum()),
     }
 
@@ -140,21 +137,26 @@ def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
     return found
 
 
+# --------------------------------------------------------------------------- the draw of the bank
+
 HALVES = {"smoke": 3, "full": 20}  # of a bank, drawn at random where it was drawn once
 LEAST_DRAWS, THREE = 3, "M-SMC, three disjoint banks"
-AT = (0.2, 0.5, 0.8, 1.0)  # coverages
 TEMPERATURES, ROUNDED = ("oral-lesions", "temperature"), ("bf16", "q4")  # what Tables S17 and S16 compare
 
 
-def _of_draw(p: Float, y: Int) -> dict[str, float]:
-    scores: dict[str, Any] = evaluate_probabilities(p, y)
-    found = {name: scores[name] for name in ("accuracy", "brier", "ece", "error_auroc", "e_aurc")}
-    found |= _curve("", p, y, AT)["risk_at"]
-    return {name: np.nan if value is None else float(value) for name, value in found.items()}
+def _spread(answers: Sequence[Float], y: Int) -> dict[str, float]:
+    """Standard deviation of each figure over sets of answers."""
+    rows = []
+    for p in answers:
+        scores: dict[str, Any] = evaluate_probabilities(p, y)
+        kept = {name: scores[name] for name in ("accuracy", "brier", "ece", "error_auroc", "e_aurc")}
+        rows.append(kept | _curve(p, y)["risk_at"])
+    each = {name: np.array([row[name] for row in rows], dtype=float) for name in (rows[0] if rows else ())}
+    return {name: float(np.nanstd(values, ddof=1)) for name, values in each.items()}
 
 
 def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[str, float]:
-    """Standard deviation of a method's figures over the draw of the bank.
+    """Of a method's figures over the draw of the bank.
 
     Over the draws at hand where there are three; else over random halves: halves of M texts, drawn without
     replacement, spread as much as whole banks of M texts would (delete-half jackknife).
@@ -164,8 +166,7 @@ def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[st
     if len(names) < LEAST_DRAWS:
         half = max(1, min(context.bank(spec).counts.values()) // 2)
         specs = [replace(spec, per_label=half, pool_seed=seed) for seed in range(HALVES[context.scale])]
-    found = [_of_draw(context.probabilities(one), context.labels(panel)) for one in specs]
-    return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in found[0]}
+    return _spread([context.probabilities(one) for one in specs], context.labels(panel))
 
 
 def disjoint_draws(context: Context, panel: str, bank: str) -> list[Bank]:
@@ -184,19 +185,19 @@ def disjoint_draws(context: Context, panel: str, bank: str) -> list[Bank]:
 
 
 def _three_draws(context: Context, panel: str, bank: str) -> dict[str, float]:
-    """Standard deviation of M-SMC's figures over three such banks, a check of what halves say."""
+    """Of M-SMC's figures over three such banks, a check of what halves say."""
     spec, found = spec_of(M_SMC, panel, bank), []
     for one in disjoint_draws(context, panel, bank):
         data = engine.PanelData.prepare(context.cases(panel).source.panel, one, context.panel_data(spec).embedder)
         posterior = engine.fit(data, spec).infer(context.observations(panel), context.prior(spec)).posterior
-        found.append(_of_draw(posterior.probabilities, context.labels(panel)))
-    return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in (found[0] if found else ())}
+        found.append(posterior.probabilities)
+    return _spread(found, context.labels(panel))
 
 
 def bank_draws(context: Context) -> Measured:
     """How far M-SMC's and D-SMC's figures move with the draw of the bank, for every bank that a claim rests on."""
 
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         varied = [name for name, one in context.variants(panel).items() if (panel, one.kind) == TEMPERATURES
                   or one.way in ROUNDED]  # fmt: skip
         found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
@@ -209,40 +210,34 @@ def bank_draws(context: Context) -> Measured:
     return each_panel(context, measure)
 
 
-def significance(context: Context, metrics: Sequence[str]) -> Measured:
+def significance(context: Context, metrics: Sequence[str] = tuple(DIFFERENCES)) -> Measured:
     """Asking minus M-SMC over the asked model's own bank, on the same cases; means over the draws of the bank.
 
     Intervals count the draw of the cases (paired bootstrap) and the draw of the bank.
     """
 
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         y, rows = context.labels(panel), {}
         banks = dict.fromkeys(context.own_bank(panel, one) for one in context.asked(panel))
         spread = {bank: bank_spread(context, panel, bank, M_SMC) for bank in banks}
+
+        def beyond(ours: Float, theirs: Float, y: Int, name: str) -> dict[str, dict[str, Any]]:
+            return context.paired(ours, theirs, y, metrics, "paired", f"{panel} {name}")
+
         for one in context.asked(panel):
             bank = context.own_bank(panel, one)
             ours = [context.probabilities(spec_of(M_SMC, panel, b))[one.positions] for b in context.draws(panel, bank)]
-            each = [_paired(context, f"{panel} {one.name}", p, one.probabilities, y[one.positions], metrics)
-                    for p in ours]  # fmt: skip
-            about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank, "draws": len(ours)}
+            each = [beyond(p, one.probabilities, y[one.positions], one.name) for p in ours]
+            about: dict[str, Any] = {"model": one.model, "way": one.way, "draws": len(ours)}
             rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
         others = {name: spec_of(name, panel) for name in context.packaged(D_SMC, RECIPE)}
         others |= {name: Spec(panel, name) for name in context.packaged(*SIMILARITY)}
         for name, spec in others.items():
-            packaged = context.probabilities(spec_of(M_SMC, panel))
-            row = _paired(context, f"{panel} {name}", packaged, context.probabilities(spec), y, metrics)
-            rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name, "bank": REFERENCE} | row
+            row = beyond(context.probabilities(spec_of(M_SMC, panel)), context.probabilities(spec), y, name)
+            rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name} | row
         return {"differences": rows, "bank_spread": spread}
 
     return each_panel(context, measure)
-
-
-def _paired(
-    context: Context, what: str, ours: Float, theirs: Float, y: Int, metrics: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    rng, resamples = context.rng("paired", what), context.size.paired_resamples
-    found = differences(ours, theirs, y, metrics, rng, resamples)
-    return {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
 
 
 def _over_draws(rows: list[dict[str, dict[str, Any]]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:
@@ -256,5 +251,5 @@ def _over_draws(rows: list[dict[str, dict[str, Any]]], spread: Mapping[str, floa
             low, high = np.mean([one["ci"] for one in known], axis=0)
             more = 1.96 * np.nan_to_num(spread[name]) / np.sqrt(len(known))
             ends = [middle - float(np.hypot(middle - low, more)), middle + float(np.hypot(high - middle, more))]
-            found[name] |= {"difference": middle, "ci": ends}
+            found[name] = {"difference": middle, "ci": ends}
     return found

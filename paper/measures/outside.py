@@ -1,53 +1,93 @@
-"""Entropy of every method on out-of-class cases beside that on the panel's own.
+"""What a prior does, strong and wrong as it may be; and every method's entropy on cases of no label.
 
 Models asked come from records of asking. An answer that cannot be read says nothing about a model's entropy:
-it is left out and counted."""
+it is left out."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from paper import engine
 from paper.answers import METHODS, Spec, theirs_name
 from paper.context import Context
-from paper.intervals import interval, mean_interval
-from paper.measures import Measured, packaged_used
+from paper.engine import Fitted, Observations
+from paper.measures import Measured, each_panel
+from simdx.abc.prior import Prior
 from simdx.metrics.scores import ood_auroc
 from simdx.runs import NotRun
-from simdx.types import Float, entropy_bits
+from simdx.types import Float, Int, entropy_bits
+
+# --------------------------------------------------------------------------- priors
+
+HELD = "d-smc, α₀ = K"  # the variant whose concentration does not grow with the prior
+COUNTS = {"smoke": (1, 5, 100), "full": (1, 2, 5, 10, 30, 100, 300, 1000)}  # of the favoured label, one for each other
+VARIANTS = ("m-smc", "d-smc", HELD, "auto")
+
+
+def under_priors(
+    fitted: Fitted, observations: Observations, label: Int, n_labels: int, count: float, held: bool
+) -> dict[str, dict[str, Any]]:
+    """Every label favoured in turn by `count` pseudo-counts against one.
+
+    Per case the mass on the true label and whether the answer is right: under the prior that favours the true
+    label (informative), and as means over those that favour a wrong one (misleading).
+    """
+    n, rows, total = len(label), np.arange(len(label)), count + n_labels - 1
+    own: dict[str, Any] = {name: np.zeros(n) for name in ("posterior_on_true", "accuracy")}
+    wrong: dict[str, Any] = {name: np.zeros(n) for name in own}
+    for favoured in range(n_labels):
+        counts = np.ones(n_labels)
+        counts[favoured] = count
+        prior = Prior(counts / counts.sum(), float(n_labels) if held else float(counts.sum()))
+        p = fitted.infer(observations, prior).posterior.probabilities
+        mine = label == favoured
+        measured = {"posterior_on_true": p[rows, label], "accuracy": (p.argmax(axis=1) == label).astype(float)}
+        for name, values in measured.items():
+            own[name][mine] = values[mine]
+            wrong[name][~mine] += values[~mine] / (n_labels - 1)
+    return {"informative": {"prior_on_true": count / total, **own}, "misleading": {"prior_on_true": 1 / total, **wrong}}
+
+
+def prior_sensitivity(context: Context) -> Measured:
+    def measure(panel: str) -> dict[str, list[dict[str, Any]]]:
+        return {variant: [_favoured(context, panel, variant, c) for c in COUNTS[context.scale]] for variant in VARIANTS}
+
+    return each_panel(context, measure)
+
+
+def _favoured(context: Context, panel: str, variant: str, count: int) -> dict[str, Any]:
+    label, k, seen = context.labels(panel), len(context.names(panel)), context.observations(panel)
+    fitted = context.fitted(Spec(panel, "d-smc" if variant == HELD else variant))
+    boot, row = context.bootstrap("prior-sensitivity", panel, variant, str(count)), dict[str, Any](count=count)
+    for kind, one in under_priors(fitted, seen, label, k, count, variant == HELD).items():
+        row[kind] = {"prior_on_true": one["prior_on_true"]}
+        for name in ("posterior_on_true", "accuracy"):
+            row[kind][name] = {"value": float(one[name].mean()), "ci": boot.mean(one[name])}
+    return row
+
+
+# --------------------------------------------------------------------------- out of class
 
 COMPARED = ("m-smc", "d-smc", "abi", "auto", "bank-logistic", "centroid", "tfidf", "zero-shot")
-
-
-class Bits(NamedTuple):
-    """Entropies of one method inside and outside the panel."""
-
-    name: str
-    paper: str | None  # the paper's name of it
-    inside: Float
-    outside: Float
-    asked: int | None = None  # of how many out-of-class cases these are the readable answers
 
 
 def out_of_class(context: Context) -> Measured:
     panels = [p for p in context.panels if context.cases(p).outside is not None]
     if not panels:
         raise NotRun("no panel of this run has out-of-class cases at hand")
-    data, notes, n = {}, [], {p: context.n[p] for p in panels}
+    data, notes = {}, list[str]()
     for panel in panels:
+        rows = []
+        for method in COMPARED:
+            inside, outside = map(entropy_bits, _both(context, Spec(panel, method)))
+            paper = METHODS[method] if method in ("m-smc", "d-smc") else None
+            rows.append(_row(context, panel, METHODS[method], paper, inside, outside))
+        rows.append(_row(context, panel, "recipe with “none of these”", None, *_with_background(context, panel)))
         asked, missing = asked_bits(context, panel)
-        notes += missing
-        computed = [_computed(context, panel, method) for method in COMPARED]
-        every = [*computed, _with_background(context, panel), *asked]
-        data[panel] = [_measure(context, panel, bits) for bits in every]
-    n |= {f"{p}, out of class": len(context.cases(p).outside.cases) for p in panels}  # type: ignore[union-attr]
-    return Measured(data, n, packaged_used(context, panels), notes)
-
-
-def _computed(context: Context, panel: str, method: str) -> Bits:
-    paper = METHODS[method] if method in ("m-smc", "d-smc") else None
-    inside, outside = map(entropy_bits, _both(context, Spec(panel, method)))
-    return Bits(METHODS[method], paper, inside, outside)
+        data[panel], notes = [*rows, *asked], [*notes, *missing]
+    n = {p: context.n[p] for p in panels}
+    n |= {f"{p}, out of class": len(context.cases(p).part(True).cases) for p in panels}
+    return Measured(data, n, notes)
 
 
 def _both(context: Context, spec: Spec) -> tuple[Float, Float]:
@@ -56,51 +96,42 @@ def _both(context: Context, spec: Spec) -> tuple[Float, Float]:
     return context.probabilities(spec), beyond["probabilities"]
 
 
-def _with_background(context: Context, panel: str) -> Bits:
+def _with_background(context: Context, panel: str) -> list[Float]:
     """The recipe as it is shipped: what its background hypothesis claims goes back to the prior."""
     spec = Spec(panel, "auto")
     share_of, prior = engine.none_of_these(context.panel_data(spec)), context.prior(spec)
-    seen = (context.observations(panel), context.outside_observations(panel))
     bits = []
-    for p, observations in zip(_both(context, spec), seen, strict=True):
-        share = share_of(observations, prior)[:, None]
+    for p, outside in zip(_both(context, spec), (False, True), strict=True):
+        share = share_of(context.observations(panel, outside), prior)[:, None]
         bits.append(entropy_bits((1 - share) * p + share * prior.probabilities))
-    return Bits("recipe with “none of these”", None, bits[0], bits[1])
+    return bits
 
 
-def asked_bits(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
+def asked_bits(context: Context, panel: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Models asked about out-of-class cases, from records; and what could not be read."""
-    inside = {
-        (one.simulator, one.way): entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)
-    }
+    inside = {one.name: entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)}
     found, missing = [], []
     for one in context.asked_outside(panel):
-        read, within = (one.probabilities[one.readable > 0], inside.get((one.simulator, one.way), np.zeros(0)))
-        if len(read):
-            outside = entropy_bits(read)
-            found.append(Bits(one.name, theirs_name(one.way), within, outside, len(one.positions)))
+        if (one.readable > 0).any():
+            outside = entropy_bits(one.probabilities[one.readable > 0])
+            within = inside.get(one.name, np.zeros(0))
+            found.append(_row(context, panel, one.name, theirs_name(one.way), within, outside))
         else:
             missing.append(f"{panel}: no answer of {one.name} on an out-of-class case could be read.")
     return found, missing
 
 
-def _measure(context: Context, panel: str, bits: Bits) -> dict[str, Any]:
-    rng, resamples = context.rng("out-of-class", panel, bits.name), context.size.resamples
+def _row(context: Context, panel: str, name: str, paper: str | None, inside: Float, outside: Float) -> dict[str, Any]:
+    """Entropies of one method inside and outside the panel; `paper` is the paper's name of it."""
+    boot = context.bootstrap("out-of-class", panel, name)
 
     def separation(a: Float, b: Float) -> float | None:
         return ood_auroc(a, b).value
 
-    found: dict[str, Any] = {
-        "method": bits.name,
-        "paper": bits.paper,
-        "n_outside": len(bits.outside),
-        "asked": bits.asked,
-        "outside": float(bits.outside.mean()),
-        "outside_ci": mean_interval(bits.outside, rng, resamples),
-    }
-    if not len(bits.inside):
+    found: dict[str, Any] = {"method": name, "paper": paper, "n_outside": len(outside)}
+    found |= {"outside": float(outside.mean()), "outside_ci": boot.mean(outside)}
+    if not len(inside):
         return found | dict.fromkeys(("inside", "inside_ci", "auroc", "auroc_ci"))
-    around = mean_interval(bits.inside, rng, resamples)
-    found |= {"inside": float(bits.inside.mean()), "inside_ci": around}
-    between = interval(separation, bits.inside, bits.outside, rng=rng, resamples=min(resamples, 1000))
-    return found | {"auroc": separation(bits.inside, bits.outside), "auroc_ci": between}
+    found |= {"inside": float(inside.mean()), "inside_ci": boot.mean(inside)}
+    between = boot._replace(resamples=min(boot.resamples, 1000)).of(separation, inside, outside)
+    return found | {"auroc": separation(inside, outside), "auroc_ci": between}

@@ -1,7 +1,6 @@
 """The samplers at work: population by population, what a case costs, and what each variant can do."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +12,7 @@ import numpy as np
 from paper import engine
 from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.intervals import interval, mean_interval
-from paper.measures import Measured, each_panel, packaged_used
+from paper.measures import Measured, each_panel
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
@@ -26,90 +24,46 @@ from simdx.types import Float, Int, Trace, entropy_bits
 # --------------------------------------------------------------------------- population by population
 
 POPULATIONS, DEFAULT = 8, 5  # the paper's trace, and what it settles on
-STOP = 0.2  # the paper's rule
 CASES = {"smoke": 6, "full": 400}  # more than any packaged panel has: all of them
 EXAMPLE_PANEL = "oral-lesions"
 
 
-def stopped_by(trace: Trace, threshold: float = STOP) -> Int:
-    """The population (from one) at which a case's acceptance first lies below the threshold; 0: never."""
-    below = trace.acceptance < threshold
-    return np.where(below.any(axis=0), below.argmax(axis=0) + 1, 0)
-
-
 def dynamics_table(trace: Trace, true_label: Int) -> list[dict[str, Any]]:
-    """Population by population means over the cases still refining: one that stopped early leaves them."""
+    """Population by population the figures of the cases still refining: one that stopped early leaves them."""
     rows = []
     for t in range(int(trace.populations.max())):
         here = np.flatnonzero(trace.populations > t)
-        rows.append(
-            {
-                "population": t + 1,
-                "cases": int(here.size),
-                "epsilon": float(trace.tolerance[t, here].mean()),
-                "acceptance": float(trace.acceptance[t, here].mean()),
-                "simulations": float(trace.simulations[t, here].mean()),
-                "entropy_bits": float(trace.entropy_bits[t, here].mean()),
-                "p_true": float(np.mean(trace.mass[t, here, true_label[here]])),
-            }
-        )
+        figures = {"epsilon": trace.tolerance, "acceptance": trace.acceptance, "simulations": trace.simulations}
+        figures |= {"entropy_bits": trace.entropy_bits, "ess": trace.ess}
+        row: dict[str, Any] = {"population": t + 1}
+        row |= {name: float(values[t, here].mean()) for name, values in figures.items()}
+        rows.append(row | {"p_true": trace.mass[t, here, true_label[here]]})
     return rows
 
 
-def worked_example(trace: Trace, case: int, label: int) -> list[dict[str, Any]]:
-    """One case's own populations: population, p_label, entropy_bits, epsilon, acceptance, ess."""
-    return [
-        {
-            "population": t + 1,
-            "p_label": float(trace.mass[t, case, label]),
-            "entropy_bits": float(trace.entropy_bits[t, case]),
-            "epsilon": float(trace.tolerance[t, case]),
-            "acceptance": float(trace.acceptance[t, case]),
-            "ess": float(trace.ess[t, case]),
-        }
-        for t in range(int(trace.populations[case]))
-    ]
-
-
-def dynamics(context: Context) -> Measured:
+def smc_dynamics(context: Context) -> Measured:
     found = {p: {m: _traced(context, p, m) for m in ("d-smc", "m-smc")} for p in context.panels}
     example = _example(context) if EXAMPLE_PANEL in context.panels else None
     n = {panel: two["d-smc"]["n"] for panel, two in found.items()}
-    return Measured({"panels": found, "example": example}, n, packaged_used(context))
+    return Measured({"panels": found, "example": example}, n)
 
 
-def _trace_spec(panel: str, method: str) -> Spec:
-    return Spec(panel, method, engine="particles", populations=POPULATIONS, stop_acceptance=None)
+def _trace(context: Context, panel: str, method: str, rows: Int) -> Trace:
+    spec = Spec(panel, method, engine="particles", populations=POPULATIONS, stop_acceptance=None)
+    trace = context.fitted(spec).infer(context.observations(panel).at(rows), context.prior(spec)).trace
+    assert trace is not None
+    return trace
 
 
 def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     rows = np.sort(context.rng("smc-dynamics", panel).permutation(context.n[panel])[: CASES[context.scale]])
-    label, seen = context.labels(panel)[rows], context.observations(panel).at(rows)
-    spec = _trace_spec(panel, method)
-    prior = context.prior(spec)
-    posterior, trace, *_ = context.fitted(spec).infer(seen, prior)
-    assert trace is not None
-    limit = context.fitted(Spec(panel, method, populations=POPULATIONS)).infer(seen, prior).posterior
-    rng, resamples = context.rng("smc-dynamics", panel, method), context.size.resamples
-    steps = []
-    for row in dynamics_table(trace, label):
-        t = row["population"] - 1
-        here = np.flatnonzero(trace.populations > t)
-        around = mean_interval(trace.mass[t, here, label[here]], rng, resamples)
-        cap = concentration_cap(prior.alpha, t + 1) if method == "d-smc" else None
-        steps.append({**row, "ess": float(trace.ess[t, here].mean()), "p_true_ci": around, "cap": cap})
-    stops = stopped_by(trace)
-    apart = np.abs(posterior.probabilities - limit.probabilities).sum(axis=1) / 2
-    return {
-        "n": len(rows),
-        "labels": len(context.names(panel)),
-        "particles": 100,
-        "steps": steps,
-        "simulations_in_all": float(trace.total_simulations.mean()),
-        "stopped_by_default": float(np.mean((stops > 0) & (stops <= DEFAULT))),
-        "distance_to_closed_form": float(np.mean(apart)),
-        "outcomes": {name: trace.outcome.count(name) for name in dict.fromkeys(trace.outcome)},
-    }
+    label, prior = context.labels(panel)[rows], context.prior(Spec(panel, method))
+    boot, steps = context.bootstrap("smc-dynamics", panel, method), []
+    for row in dynamics_table(_trace(context, panel, method, rows), label):
+        masses = row["p_true"]
+        cap = concentration_cap(prior.alpha, row["population"]) if method == "d-smc" else None
+        steps.append(row | {"p_true": float(masses.mean()), "p_true_ci": boot.mean(masses), "cap": cap})
+    return {"n": len(rows), "steps": steps}
 
 
 def _example(context: Context) -> dict[str, Any] | None:
@@ -119,15 +73,11 @@ def _example(context: Context) -> dict[str, Any] | None:
     if not right.size:
         return None
     order = right[np.argsort(entropy_bits(p[right]), kind="stable")]
-    case = int(order[(len(order) - 1) // 2])
-    spec = _trace_spec(EXAMPLE_PANEL, "d-smc")
-    seen = context.observations(EXAMPLE_PANEL).at(np.array([case]))
-    trace = context.fitted(spec).infer(seen, context.prior(spec)).trace
-    assert trace is not None
+    case = order[(len(order) - 1) // 2 : (len(order) - 1) // 2 + 1]
+    steps = dynamics_table(_trace(context, EXAMPLE_PANEL, "d-smc", case), label[case])
     return {
-        "id": context.cases(EXAMPLE_PANEL).dataset.cases[case].id,
-        "label": context.names(EXAMPLE_PANEL)[int(label[case])],
-        "steps": worked_example(trace, 0, int(label[case])),
+        "id": context.cases(EXAMPLE_PANEL).dataset.cases[case[0]].id,
+        "steps": [row | {"p_label": float(row.pop("p_true")[0])} for row in steps],
     }
 
 
@@ -135,7 +85,7 @@ def _example(context: Context) -> dict[str, Any] | None:
 
 
 def runtime(context: Context) -> Measured:
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         names = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
         times = {name: context.seconds(spec_of(name, panel)) for name in names}
         spec = spec_of(M_PARTICLES, panel)
@@ -147,16 +97,10 @@ def runtime(context: Context) -> Measured:
         banks = {}
         for name in (REFERENCE, *context.models(panel)):
             bank = context.bank(Spec(panel, "", name))
-            rejected = sum(bank.rejected.values())
-            banks[name] = {
-                "simulations": len(bank.texts), "background": len(bank.background), "rejected": rejected,
-            }  # fmt: skip
-        asked = {
-            one.name: {"calls_per_case": one.calls_per_case, "seconds_per_case": one.seconds_per_case}
-            for one in context.asked(panel)
-        }
-        budget = {"banks": banks, "asked": asked}
-        return {"times": times, "fresh_simulations": drawn, "budget": budget}
+            banks[name] = {"simulations": len(bank.texts), "background": len(bank.background)}
+            banks[name]["rejected"] = sum(bank.rejected.values())
+        asked = {one.name: {"calls_per_case": one.calls_per_case} for one in context.asked(panel)}
+        return {"times": times, "fresh_simulations": drawn, "budget": {"banks": banks, "asked": asked}}
 
     return each_panel(context, measure)
 
@@ -171,8 +115,7 @@ FAVOUR = 0.9  # prior of the favoured label in the probe
 
 def capabilities(context: Context) -> Measured:
     panel = context.panels[0]
-    data = {name: _probe(context, panel, name) for name in VARIANTS}
-    return Measured(data, {panel: PROBED}, [f"bank reference of {panel}"])
+    return Measured({name: _probe(context, panel, name) for name in VARIANTS}, {panel: PROBED})
 
 
 def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
@@ -183,13 +126,9 @@ def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
         conditioned = Spec(panel, "abi", prior_conditioned=True)
         fitted = context.fitted(conditioned if name == ABI_PRIOR else spec_of(name, panel))
     k = len(context.names(panel))
-    uniform = Prior.uniform(k)
     favoured = Prior(np.where(np.arange(k) == 0, FAVOUR, (1 - FAVOUR) / (k - 1)), float(k))
-    table = fitted.answer(observed, uniform)
+    table = fitted.answer(observed, Prior.uniform(k))
     p, second, traced = table.posterior, table.second_order, table.trace is not None
-    began = time.perf_counter()
-    fitted.answer(observed, uniform).second_order  # noqa: B018  # made on demand, and part of the answer
-    seconds = (time.perf_counter() - began) / len(p)
     try:
         moved: float | None = float((fitted.answer(observed, favoured).posterior - p)[:, 0].mean())
     except BadInput:
@@ -207,7 +146,6 @@ def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
         "sampler_per_case": traced,
         "single_forward_pass": not traced,
         "prior_moved_mass": moved,
-        "seconds_per_case": seconds,
     }
 
 
@@ -241,7 +179,7 @@ def algorithm_1(context: Context) -> Measured:
         data[panel] = _stratified(context, panel, texts)
     if not data:
         raise NotRun(f"no bank by {LIVE_MODEL} has {LEAST_TEXTS} texts of every label")
-    return Measured({"panels": data}, {panel: one["n"] for panel, one in data.items()}, [LIVE_MODEL], notes)
+    return Measured({"panels": data}, {panel: one["n"] for panel, one in data.items()}, notes)
 
 
 def _lived(context: Context) -> list[str]:
@@ -275,20 +213,19 @@ def _stratified(context: Context, panel: str, texts: list[list[str]]) -> dict[st
     vectors = [engine.embedded(embedder, some) for some in texts]
     seen = np.asarray(context.observations(panel).vectors, dtype=float)[rows]
     found = [_one_case(vectors, z, context.prior(spec), int(row)) for z, row in zip(seen, rows, strict=True)]
-    p, reached = np.array([one[0] for one in found]), np.array([one[1] for one in found])
+    p, reached, simulations = (np.array(part) for part in zip(*found, strict=True))
     closed = {t: context.probabilities(replace(spec, populations=t))[rows] for t in set(reached.tolist())}
     q = np.array([closed[t][i] for i, t in enumerate(reached)])
-    rng, resamples = context.rng("algorithm-1", panel), context.size.resamples
     figures = {
         "accuracy": p.argmax(axis=1) == y[rows],
         "closed_form_accuracy": q.argmax(axis=1) == y[rows],
         "total_variation": np.abs(p - q).sum(axis=1) / 2,
-        "simulations": np.array([one[2] for one in found]),
+        "simulations": simulations,
     }
     about: dict[str, Any] = {"n": len(rows), "populations": dict(Counter(reached.tolist()))}
-    about["texts"] = min(map(len, texts))
+    boot = context.bootstrap("algorithm-1", panel)
     for name, values in figures.items():
-        about |= {name: float(values.mean()), f"{name}_ci": mean_interval(values.astype(float), rng, resamples)}
+        about |= {name: float(values.mean()), f"{name}_ci": boot.mean(values)}
     return about
 
 
@@ -319,37 +256,35 @@ def _one_case(vectors: list[Float], z: Float, prior: Prior, row: int) -> tuple[F
 
 SCHEDULES = (5, 11)  # what the paper names, and what the masses of its Table S10 need
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+PAPERS_NETWORK = "ABI, trained as the paper trains"
 
 
 def paper_settings(context: Context) -> Measured:
     """D-SMC at both schedules, and the network with the paper's objective, data, epochs, batch and rate."""
 
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         specs = {f"D-SMC, T = {t}": Spec(panel, "d-smc", populations=t) for t in SCHEDULES}
-        specs["ABI, trained as the paper trains"] = Spec(panel, "abi", objective="mean", trained_as="the paper")
+        specs[PAPERS_NETWORK] = Spec(panel, "abi", objective="mean", trained_as="the paper")
         found: dict[str, Any] = {}
         for name, spec in specs.items():
-            answers, rng = context.answers(spec), context.rng("paper-settings", panel, name)
+            answers, boot = context.answers(spec), context.bootstrap("paper-settings", panel, name)
             found[name] = {"scores": context.scores(spec), "seconds": context.seconds(spec)["infer_seconds"]}
             for part in BITS:
-                around = interval(np.median, answers[part], rng=rng, resamples=context.size.resamples)
-                found[name] |= {part: float(np.median(answers[part])), f"{part}_ci": around}
-        first, network = (context.answers(specs[name]) for name in (f"D-SMC, T = {SCHEDULES[0]}", name))
-        rng = context.rng("paper-settings", panel, "gaps")
-        found["network minus D-SMC"] = {
-            part: _median_gap(network[part], first[part], rng, context.size.resamples) for part in BITS[:3]
-        }
-        return found
+                found[name] |= {part: np.median(answers[part]), f"{part}_ci": boot.of(np.median, answers[part])}
+        network, first = (context.answers(specs[name]) for name in (PAPERS_NETWORK, f"D-SMC, T = {SCHEDULES[0]}"))
+        boot, gaps = context.bootstrap("paper-settings", panel, "gaps"), {}
+        for part in BITS[:3]:
+            pairs = np.stack([network[part], first[part]], axis=1)
+            gaps[part] = {"value": _median_gap(pairs), "ci": boot.of(_median_gap, pairs)}
+        return found | {"network minus D-SMC": gaps}
 
-    data = each_panel(context, measure, packaged_used)
+    found = each_panel(context, measure)
     place = context.live_folder / "smollm2.json"
     rows = json.loads(place.read_text("utf-8"))["rows"] if place.is_file() else []
     live = next((r["per_case"]["seconds"] for r in rows if (r["method"], r["engine"]) == ("d-smc", "live")), None)
-    return replace(data, data={"panels": data.data, "live_d_smc_seconds": live})
+    return found._replace(data={"panels": found.data, "live_d_smc_seconds": live})
 
 
-def _median_gap(a: Any, b: Any, rng: np.random.Generator, resamples: int) -> dict[str, Any]:
+def _median_gap(pairs: Float) -> float:
     """Difference of medians over the same cases."""
-    pairs = np.stack([a, b], axis=1)
-    around = interval(lambda x: float(np.subtract(*np.median(x, axis=0))), pairs, rng=rng, resamples=resamples)
-    return {"value": float(np.median(a) - np.median(b)), "ci": around}
+    return float(np.subtract(*np.median(pairs, axis=0)))

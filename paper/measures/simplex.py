@@ -7,8 +7,7 @@ import numpy as np
 from paper import engine
 from paper.answers import Spec
 from paper.context import Context
-from paper.intervals import interval, mean_interval
-from paper.measures import Measured, each_panel, packaged_used
+from paper.measures import Measured, each_panel
 from simdx.abc.dirichlet import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
 from simdx.amortised import fidelity
@@ -39,56 +38,38 @@ def ternary(context: Context) -> Measured:
     spec, cases = Spec(panel, "d-smc"), context.cases(panel)
     inside, beyond, prior = context.answers(spec), context.answers_outside(spec), context.prior(spec)
     right = inside["probabilities"].argmax(axis=1) == context.labels(panel)
-    # group -> rows among the labelled or the out-of-class cases, means and spreads of those
-    groups = {"correct": (np.flatnonzero(right), False), "wrong": (np.flatnonzero(~right), False)}
+    # group -> answers, and the rows of the group among them
+    groups = {"correct": (inside, np.flatnonzero(right)), "wrong": (inside, np.flatnonzero(~right))}
+    n = {panel: context.n[panel]}
     if beyond is not None:
-        groups["out of class"] = np.arange(len(beyond["probabilities"])), True
+        n["out of class"] = len(beyond["probabilities"])
+        groups["out of class"] = beyond, np.arange(n["out of class"])
     before, draws_of = engine.simplex_draws(context.panel_data(spec), spec, prior, SHOWN)
     triangles = [{"heading": "prior", "draws": before.round(4), "mean": prior.probabilities}]
-    examples, measured, middles = {}, {}, {}
-    for name, (rows, apart) in groups.items():
-        answers = beyond if apart and beyond is not None else inside
+    measured = {}
+    for name, (answers, rows) in groups.items():
         mean = answers["probabilities"][rows]
-        middles[name] = np.linalg.norm(mean - 1 / mean.shape[1], axis=1)
-        parts = {"from_middle": middles[name], "spread": spread_of(mean, answers["alpha0"][rows])}
-        parts["top"] = mean.max(axis=1) if len(mean) else np.zeros(0)
+        parts = {
+            "from_middle": np.linalg.norm(mean - 1 / mean.shape[1], axis=1),
+            "spread": spread_of(mean, answers["alpha0"][rows]),
+            "top": mean.max(axis=1) if len(mean) else np.zeros(0),
+        }
         measured[name] = {"n": len(mean)} | {
             part: {
                 "median": float(np.median(values)) if len(values) else None,
-                "ci": _boot(context, np.median, values, what=("ternary", name, part)),
+                "ci": context.bootstrap("ternary", name, part).of(np.median, values),
             }
             for part, values in parts.items()
         }
-        if not len(mean):
-            continue
-        chosen = typical(mean)
-        seen = context.outside_observations(panel) if apart else context.observations(panel)
-        case = (cases.outside if apart else cases.dataset).cases[rows[chosen]]  # type: ignore[union-attr]
-        draws = draws_of(seen.at(rows[chosen : chosen + 1]))
-        heading = name if case.label is None else f"{name} (it is {case.label})"
-        triangles.append({"heading": heading, "draws": draws.round(4), "mean": mean[chosen]})
-        bits = float(entropy_bits(mean[chosen]))
-        examples[name] = {"id": case.id, "label": case.label, "mean": mean[chosen], "entropy_bits": bits}
-    gaps = {}
-    for name in ("out of class", "wrong"):
-        a, b = middles["correct"], middles.get(name, np.zeros(0))
-        if len(a) and len(b):
-            what = ("ternary", "gap", name)
-            gaps[name] = {"value": _gap(a, b), "ci": _boot(context, _gap, a, b, what=what)}
-    data = {"panel": panel, "examples": examples, "groups": measured, "gaps": gaps, "triangles": triangles}
-    n = {panel: context.n[panel]}
-    n |= {} if beyond is None else {"out of class": len(beyond["probabilities"])}
-    empty = [name for name, one in measured.items() if not one["n"]]
-    notes = [f"No case was {name}, so there is no such triangle." for name in empty]
-    return Measured(data | {"labels": context.names(panel)}, n, packaged_used(context, [panel]), notes)
-
-
-def _gap(a: Float, b: Float) -> float:
-    return float(np.median(a) - np.median(b))
-
-
-def _boot(context: Context, statistic: Any, *groups: Float, what: tuple[str, ...]) -> list[float] | None:
-    return interval(statistic, *groups, rng=context.rng(*what), resamples=context.size.resamples)
+        if len(mean):
+            row, outside = rows[typical(mean)], answers is beyond
+            label = cases.part(outside).cases[row].label
+            draws = draws_of(context.observations(panel, outside).at(np.array([row])))
+            heading = name if label is None else f"{name} (it is {label})"
+            triangles.append({"heading": heading, "draws": draws.round(4), "mean": answers["probabilities"][row]})
+    notes = [f"No case was {name}, so there is no such triangle." for name, one in measured.items() if not one["n"]]
+    data = {"panel": panel, "labels": context.names(panel), "groups": measured, "triangles": triangles}
+    return Measured(data, n, notes)
 
 
 # --------------------------------------------------------------------------- ambiguity and doubt
@@ -116,30 +97,31 @@ def split_by_outcome(inside: Arrays, outside: Arrays | None, label: Int) -> dict
 
 
 def uncertainty_decomposition(context: Context) -> Measured:
-    def measure(context: Context, panel: str) -> dict[str, Any]:
+    def measure(panel: str) -> dict[str, Any]:
         specs = {
             FIXED: Spec(panel, "d-smc"),
             ABSOLUTE: Spec(panel, "d-smc", tolerance=_tolerance(context, panel)),
             "abi": Spec(panel, "abi"),
         }
-        return {name: _decomposed(context, panel, name, spec) for name, spec in specs.items()}
+        return {name: _decomposed(context, name, spec) for name, spec in specs.items()}
 
-    return each_panel(context, measure, packaged_used)
+    return each_panel(context, measure)
 
 
-def _decomposed(context: Context, panel: str, name: str, spec: Spec) -> dict[str, Any]:
-    groups = split_by_outcome(context.answers(spec), context.answers_outside(spec), context.labels(panel))
-    return {
-        "tolerance": spec.tolerance,
-        "accuracy": context.scores(spec)["accuracy"],
-        "auroc": {
-            f"{against}: {part}": _separation(context, panel, name, groups, against, part)
-            for against in ("wrong", "out of class")
-            if against in groups and "correct" in groups
-            for part in PARTS[:3]
-        },
-        "spread": {g: {p: spread(v).as_dict() for p, v in parts.items()} for g, parts in groups.items()},
-    }
+def _decomposed(context: Context, name: str, spec: Spec) -> dict[str, Any]:
+    groups = split_by_outcome(context.answers(spec), context.answers_outside(spec), context.labels(spec.panel))
+
+    def separation(a: Float, b: Float) -> float | None:
+        return auroc(np.concatenate([a, b]), np.r_[np.zeros(len(a), bool), np.ones(len(b), bool)]).value
+
+    separated = {}
+    for against, among in (("wrong", "correct"), ("out of class", "all")):
+        for part in PARTS[:3] if against in groups and "correct" in groups else ():
+            boot = context.bootstrap("uncertainty-decomposition", spec.panel, name, against, part, most=1000)
+            pair = groups[among][part], groups[against][part]
+            separated[f"{against}: {part}"] = {"value": separation(*pair), "ci": boot.of(separation, *pair)}
+    spreads = {g: {p: spread(v).as_dict() for p, v in parts.items()} for g, parts in groups.items()}
+    return {"auroc": separated, "spread": spreads}
 
 
 def _tolerance(context: Context, panel: str) -> float:
@@ -147,21 +129,6 @@ def _tolerance(context: Context, panel: str) -> float:
     spec = Spec(panel, "d-smc")
     space, prior = engine.space_of(context.panel_data(spec)), context.prior(spec)
     return round(bank_tolerance(space.bank, space.label_index, space.n_labels, prior, seed=context.seed), 4)
-
-
-def _separation(
-    context: Context, panel: str, method: str, groups: dict[str, dict[str, Float]], against: str, part: str
-) -> dict[str, Any]:
-    """AUROC of a kind of bits: out-of-class against all cases of the panel, wrong against correct ones."""
-    inside = groups["all" if against == "out of class" else "correct"][part]
-    other = groups[against][part]
-
-    def value(a: Float, b: Float) -> float | None:
-        return auroc(np.concatenate([a, b]), np.r_[np.zeros(len(a), bool), np.ones(len(b), bool)]).value
-
-    rng = context.rng("uncertainty-decomposition", panel, method, against, part)
-    around = interval(value, inside, other, rng=rng, resamples=min(context.size.resamples, 1000))
-    return {"value": value(inside, other), "ci": around, "n": [len(inside), len(other)]}
 
 
 # --------------------------------------------------------------------------- the network
@@ -175,20 +142,9 @@ DRAWS = {"smoke": 200, "full": fidelity.DRAWS}
 
 
 def abi_fidelity(context: Context) -> Measured:
+    """Each network against D-SMC, case by case."""
     rows = [_imitated(context, panel, name) for panel in context.panels for name in OBJECTIVES]
-    models = ["reference bank", *dict.fromkeys(row["embedder"] for row in rows)]
-    return Measured({f"{row['panel']}, {row['objective']}": row for row in rows}, context.n, models)
-
-
-def compared(comparison: fidelity.Fidelity, m_smc: Float, label: Any) -> dict[str, Any]:
-    """The figures of the paper's table, with agreement with M-SMC beside them; no intervals."""
-    abi, dsmc = comparison.abi, comparison.dsmc
-    return fidelity.summary(comparison, label) | {
-        "kl_quartiles": np.quantile(comparison.kl, [0.25, 0.5, 0.75]).tolist(),
-        "alpha0_median": {"abi": float(np.median(abi.alpha0)), "d-smc": float(np.median(dsmc.alpha0))},
-        "agreement_with_m_smc": float((abi.mean.argmax(axis=1) == m_smc.argmax(axis=1)).mean()),
-        "correlation_with_m_smc": _correlation(abi.mean, m_smc),
-    }
+    return Measured({f"{row['panel']}, {row['objective']}": row for row in rows}, context.n)
 
 
 def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
@@ -196,31 +152,25 @@ def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
     network, space = load(context.network(spec)), engine.space_of(context.panel_data(spec))
     vectors, draws = context.observations(panel).vectors, DRAWS[context.scale]
     c = fidelity.compare(network, space, vectors, context.prior(spec), draws=draws, seed=context.seed)
-    rng, resamples = context.rng("abi-fidelity", panel, name), context.size.resamples
+    boot = context.bootstrap("abi-fidelity", panel, name)
 
-    def around(statistic: Any, values: Float) -> list[float] | None:
-        return interval(statistic, values, rng=rng, resamples=resamples)
+    def correlation(a: Float, b: Float) -> float | None:
+        return float(np.corrcoef(a.ravel(), b.ravel())[0, 1]) if a.std() and b.std() else None
 
     ci = {  # one stream for all four: their order decides the draws
-        "agreement": mean_interval(c.agree.astype(float), rng, resamples),
-        "kl_nats": around(np.median, c.kl),
-        "alpha0_ratio": around(np.median, c.abi.alpha0 / c.dsmc.alpha0),
-        "correlation_of_means": around(
-            lambda pairs: _correlation(pairs[:, 0], pairs[:, 1]), np.stack([c.abi.mean, c.dsmc.mean], axis=1)
+        "agreement": boot.mean(c.agree.astype(float)),
+        "kl_nats": boot.of(np.median, c.kl),
+        "alpha0_ratio": boot.of(np.median, c.abi.alpha0 / c.dsmc.alpha0),
+        "correlation_of_means": boot.of(
+            lambda pairs: correlation(pairs[:, 0], pairs[:, 1]), np.stack([c.abi.mean, c.dsmc.mean], axis=1)
         ),
     }
-    return compared(c, context.probabilities(Spec(panel, "m-smc")), context.labels(panel)) | {
+    return fidelity.summary(c, context.labels(panel)) | {
+        "kl_quartiles": np.quantile(c.kl, [0.25, 0.5, 0.75]),
+        "alpha0_median": {"abi": float(np.median(c.abi.alpha0)), "d-smc": float(np.median(c.dsmc.alpha0))},
         "ci": ci,
         "panel": panel,
         "objective": name,
-        "embedder": network.card.embedder,
         "parameters": int(sum(w.size + b.size for w, b in network.layers)),
         "training": dict(network.card.metrics),
     }
-
-
-def _correlation(a: Float, b: Float) -> float | None:
-    x, y = np.asarray(a).ravel(), np.asarray(b).ravel()
-    if len(x) < 3 or np.std(x) == 0 or np.std(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])

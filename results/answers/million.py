@@ -13,6 +13,8 @@ import re
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,21 +45,15 @@ def make_texts(bank, count, seed):
 
 
 def take_apart(texts):
-    """Distinct pieces of a share of the texts: (tokens split at blanks, letter words), ids and ends."""
-    place, letters = {}, {}
-    ids, lids, ends, lends = [], [], [0], [0]
-    for text in texts:
-        for w in text.split():
-            ids.append(place.setdefault(w, len(place)))
-        for w in WORD.findall(text.lower()):
-            lids.append(letters.setdefault(w, len(letters)))
-        ends.append(len(ids))
-        lends.append(len(lids))
-
-    def pack(a):
-        return np.array(a, dtype=np.int32)
-
-    return list(place), pack(ids), pack(ends), list(letters), pack(lids), pack(lends)
+    """Distinct pieces of some texts, their ids and ends: tokens split at blanks, then letter words."""
+    out = []
+    for split in (str.split, lambda text: WORD.findall(text.lower())):
+        place, ids, ends = {}, [], [0]
+        for text in texts:
+            ids += [place.setdefault(word, len(place)) for word in split(text)]
+            ends.append(len(ids))
+        out += [list(place), np.array(ids, dtype=np.int32), np.array(ends, dtype=np.int32)]
+    return out
 
 
 def joined(parts, words_at, ids_at, ends_at):
@@ -70,25 +66,13 @@ def joined(parts, words_at, ids_at, ends_at):
     return list(place), np.concatenate(ids), np.concatenate(ends)
 
 
-class Clock:
-    def __init__(self, device):
-        self.device, self.seconds = device, Counter()
-
-    def __call__(self, name):
-        return Lap(self, name)
-
-
-class Lap:
-    def __init__(self, clock, name):
-        self.clock, self.name = clock, name
-
-    def __enter__(self):
-        self.began = time.perf_counter()
-
-    def __exit__(self, *_):
-        if self.clock.device == "cuda":
-            torch.cuda.synchronize()
-        self.clock.seconds[self.name] += time.perf_counter() - self.began
+@contextmanager
+def timed(seconds, name, device):
+    began = time.perf_counter()
+    yield
+    if device == "cuda":
+        torch.cuda.synchronize()
+    seconds[name] += time.perf_counter() - began
 
 
 def comparison(arrays, prefix, vectors, own_rows, device, h):
@@ -166,7 +150,8 @@ def main():
     arrays = load_file(HERE / "panel.safetensors")
     reference = told["reference"]
     texts = [*reference["texts"], *make_texts(told["bank"], args.texts - len(reference["texts"]), 0)]
-    clock, loading = Clock(device), time.perf_counter()
+    seconds, loading = Counter(), time.perf_counter()
+    clock = partial(timed, seconds, device=device)
 
     # ---- once per panel
     vocabulary = arrays["lexicon.vocabulary"].tobytes().decode().split("\n")
@@ -230,11 +215,9 @@ def main():
         stop = min(len(texts), start + args.chunk)
         with clock("embedding"):
             e0, e1 = int(ends_w[start]), int(ends_w[stop])
-            bag = torch.nn.functional.embedding_bag(
-                ids_t[e0:e1], word_sums, ends_wt[start:stop] - e0, mode="sum"
-            )
-            many = torch.nn.functional.embedding_bag(
-                ids_t[e0:e1], word_counts[:, None], ends_wt[start:stop] - e0, mode="sum"
+            bag, many = (
+                torch.nn.functional.embedding_bag(ids_t[e0:e1], of, ends_wt[start:stop] - e0, mode="sum")
+                for of in (word_sums, word_counts[:, None])
             )
             z = bag / many.clamp_min(1)
             z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12)
@@ -286,7 +269,7 @@ def main():
         "seconds": total,
         "us_per_text": 1e6 * total / len(texts),
         "load_s": load_s,
-        "parts_s": dict(clock.seconds),
+        "parts_s": dict(seconds),
         "distinct_words": len(words),
         "distinct_letter_words": len(letters),
         "workers": args.workers,

@@ -56,17 +56,18 @@ class Tried(NamedTuple):
     own_panel: str | None = None  # a file of the data folder; none: packaged, or a development panel
 
 
+def transferred(name: str, labels: int, *, ood: bool = True, checklist: bool = False) -> Tried:
+    outside = f"transfer/{name}/ood.jsonl" if ood else None
+    return Tried(labels, f"transfer/{name}/cases.jsonl", outside, checklist, f"transfer/{name}/panel.yaml")
+
+
 PANELS = {
     "symptom-to-diagnosis": Tried(6, "sd/cases.jsonl", "sd/ood.jsonl"),
     "oral-lesions": Tried(3, "oral/vignettes.jsonl", "oral/ood.jsonl"),
     "case-reports": Tried(7, "pmc/cases.jsonl", "pmc/ood.jsonl"),
-    "airways": Tried(
-        8, "transfer/airways/cases.jsonl", "transfer/airways/ood.jsonl", True, "transfer/airways/panel.yaml"
-    ),
-    "clinc10": Tried(
-        10, "transfer/clinc10/cases.jsonl", "transfer/clinc10/ood.jsonl", False, "transfer/clinc10/panel.yaml"
-    ),
-    "abstracts": Tried(5, "transfer/abstracts/cases.jsonl", None, False, "transfer/abstracts/panel.yaml"),
+    "airways": transferred("airways", 8, checklist=True),
+    "clinc10": transferred("clinc10", 10),
+    "abstracts": transferred("abstracts", 5, ood=False),
 }
 # Labels that no panel above has; their cases are among those that are outside of it there.
 DEVELOPMENT = {
@@ -220,11 +221,8 @@ def measure(panel: str, bank: str = "own") -> dict[str, Any]:
     pool = pooled(voices, np.full(len(truth), tried.checklist)).argmax(axis=1) == truth
     gap = pool.astype(float) - right[best]
     draws = gap[rng.integers(0, len(gap), size=(RESAMPLES, len(gap)))].mean(axis=1)
-    beside = {
-        "voice": best,
-        "difference": gap.mean(),
-        "interval": np.quantile(draws, [0.025, 0.975]).tolist(),
-    }
+    interval = np.quantile(draws, [0.025, 0.975]).tolist()
+    beside = {"voice": best, "difference": gap.mean(), "interval": interval}
     if (SCORES / f"{panel}.ood.npz").is_file():
         outside = heard(panel, "ood", bank, warm)[1]
         for name in [name for name in inside if name in outside]:
@@ -334,14 +332,8 @@ def main() -> None:
         "beside_a_large_models_bank": {panel: measure(panel, "strong") for panel in PANELS},
     }  # fmt: skip
     (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    lines = [
-        *table(panels),
-        "",
-        "Out-of-class AUROC:",
-        "",
-        "| | " + " | ".join(panels) + " |",
-        "|---" * (len(panels) + 1) + "|",
-    ]
+    head = ["| | " + " | ".join(panels) + " |", "|---" * (len(panels) + 1) + "|"]
+    lines = [*table(panels), "", "Out-of-class AUROC:", "", *head]
     for name in ("simulate", "likelihood", "ask", "simulate + likelihood + ask"):
         aurocs = [row["voices"][name].get("none_auroc") for row in panels.values()]
         lines.append(f"| {name} | " + " | ".join("–" if a is None else f"{a:.3f}" for a in aurocs) + " |")

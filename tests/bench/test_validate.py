@@ -51,7 +51,7 @@ def test_the_run_ends_with_the_verdict(
     monkeypatch.setattr(validate, "read_intervals", lambda: INTERVALS)
     monkeypatch.setattr("sys.argv", ["validate", "--out", str(tmp_path / "v.json"), "--data", str(tmp_path)])
     for value, code in ((0.5, 0), (1.5, 1)):
-        monkeypatch.setattr(validate, "measure", lambda data, value=value: iter([("a", value, 0.1)]))
+        monkeypatch.setattr(validate, "measure", lambda data, value=value: iter([("a", value)]))
         assert validate.main() == code
         record = json.loads((tmp_path / "v.json").read_text())
         assert (record["failed"], record["absent"]) == (code, 1)

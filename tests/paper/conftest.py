@@ -16,15 +16,8 @@ from simdx.datasets import load_oral
 from simdx.panels import load_source
 
 PANEL = "oral-lesions"
-SMALL = Size(
-    cases=60,
-    outside=10,
-    resamples=100,
-    paired_resamples=100,
-    network_observations=1_100,  # a conditioned network takes no fewer than two batches
-    network_epochs=2,
-    asked_cases=0,
-)
+# A conditioned network takes no fewer than two batches of observations.
+SMALL = Size(60, 10, 100, 100, network_observations=1_100, network_epochs=2, asked_cases=0)
 
 
 def small_context(out: Path, banks: Path, asking: Path, **more: Any) -> Context:
@@ -44,12 +37,7 @@ def asking_record(
         "status": "done",
         "cell": {"simulator": name, "panel": {"panel": PANEL}, "method": {"method": method, "budget": 1}},
         "labels": list(load_source(PANEL).panel.names),
-        "asking": {
-            "replies": 3 * len(ids),
-            "readable": 3 * len(ids),
-            "model_seconds": 0.1 * len(ids),
-            "temperature": 0.2,
-        },
+        "asking": {"replies": 3 * len(ids), "model_seconds": 0.1 * len(ids), "temperature": 0.2},
         "rows": {"id": list(ids), "posterior": np.asarray(p).tolist(), "carried_by": read},
     }
     (cells / f"{method}.json").write_text(json.dumps(record), encoding="utf-8")

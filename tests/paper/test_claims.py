@@ -2,19 +2,9 @@
 
 import pytest
 
-from paper.claims import (
-    AGREES,
-    CLAIMS,
-    DISAGREES,
-    OPEN,
-    UNTESTED,
-    Claim,
-    Gap,
-    _widened,
-    on_their_figures,
-    verdicts,
-)
-from paper.runner import read_artefacts
+from paper.artefacts import read_artefacts
+from paper.claims import AGREES, CLAIMS, DISAGREES, OPEN, UNTESTED, Claim, Gap, on_their_figures, verdicts
+from paper.claims import _widened as widened
 from tests.conftest import ROOT
 
 PRINTED = [claim for claim in CLAIMS if list(claim.theirs())]
@@ -40,23 +30,19 @@ def _claim(*gaps: Gap, need: str = "every", place: str = "T", **more: str) -> Cl
 
 def test_a_verdict_needs_sure_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     yes, no, open_ = Gap("a", 0.1, 0.05, 0.15), Gap("b", -0.1, -0.15, -0.05), Gap("c", 0.1, -0.1, 0.3)
-    every = [
-        _claim(yes, place="1"),
-        _claim(yes, open_, place="2"),
-        _claim(yes, no, place="3"),
-        _claim(place="4"),
-    ]
-    assert _decided(monkeypatch, *every) == [AGREES, OPEN, DISAGREES, UNTESTED]
+    every = (), (yes,), (yes, open_), (yes, no)
+    found = _decided(monkeypatch, *(_claim(*gaps, place=f"{i}") for i, gaps in enumerate(every)))
+    assert found == [UNTESTED, AGREES, OPEN, DISAGREES]
     most = [_claim(yes, yes, no, need="most", place="1"), _claim(yes, no, open_, need="most", place="2")]
     assert _decided(monkeypatch, *most) == [AGREES, OPEN]
     assert _decided(monkeypatch, _claim(yes, flaw="No sample.")) == [OPEN]
 
 
 def test_the_draw_of_a_bank_widens_in_quadrature() -> None:
-    wide = _widened(Gap("a", 0.1, 0.07, 0.13), 0.04 / 1.96)
+    wide = widened(Gap("a", 0.1, 0.07, 0.13), 0.04 / 1.96)
     assert wide.low == pytest.approx(0.05)
     assert wide.high == pytest.approx(0.15)
-    assert _widened(Gap("a", 0.1), 1.0) == Gap("a", 0.1)
+    assert widened(Gap("a", 0.1), 1.0) == Gap("a", 0.1)
 
 
 def test_holm_is_counted_within_a_table_and_not_across(monkeypatch: pytest.MonkeyPatch) -> None:

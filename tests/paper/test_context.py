@@ -13,8 +13,7 @@ import pytest
 
 from paper import engine
 from paper.answers import SECOND_ORDER, TIMES, Spec
-from paper.context import Context
-from paper.intervals import interval, mean_interval
+from paper.context import Bootstrap, Context
 from paper.measures.ablations import temperature_ablation
 from paper.measures.scores import unreadable
 from paper.world import Variant, pool, written_by_variants
@@ -151,13 +150,12 @@ def test_the_stream_of_one_thing_does_not_depend_on_another(context: Context) ->
 
 def test_intervals_hold_what_they_are_of() -> None:
     x = np.random.default_rng(0).normal(size=400)
-    found = interval(np.median, x, rng=np.random.default_rng(1), resamples=300)
-    assert found[0] < np.median(x) < found[1]
+    boot = Bootstrap(np.random.default_rng(1), 2000)
     half = 1.96 * x.std() / 20
-    mean = mean_interval(x, np.random.default_rng(1), 2000)
-    assert mean == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
-    assert interval(np.median, np.zeros(0), rng=np.random.default_rng(1), resamples=100) is None
-    assert interval(lambda _: None, x, rng=np.random.default_rng(1), resamples=100) is None
+    assert boot.mean(x) == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
+    low, high = boot.of(np.median, x)
+    assert low < np.median(x) < high
+    assert boot.of(np.median, np.zeros(0)) is boot.of(lambda _: None, x) is None
 
 
 def test_methods_and_the_front_door_are_called_in_one_file_and_nothing_installed_knows_of_it() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paper import gpu
-from paper.replies import read_replies
+from paper.asked import read_replies
 from paper.world import read_panel, written_by_models, written_by_variants
 from simdx.bank.files import read_bank
 from simdx.panels import load_source

@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 
 from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.artefacts import ARTEFACTS, POOLED, SIZES
+from paper.artefacts import ARTEFACTS
 from paper.context import Context
-from paper.measures import Measured, ablations, outside, priors, sampler, scores, simplex
+from paper.measures import Measured, ablations, outside, sampler, scores, simplex
 from paper.measures import errors as draws
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap, of_dirichlet
-from simdx.amortised import fidelity
+from simdx.abc.second_order import concentration_cap
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
 from simdx.methods.fitted import Inferred
@@ -87,7 +86,7 @@ def test_every_row_of_the_calibration_table_shares_its_split(context: Context) -
 
 def test_scaling_changes_confidence_and_no_answer(context: Context) -> None:
     data, _ = _run(context, "post-hoc-calibration")
-    rows = next(b for b in data[PANEL] if b["asked"])["rows"]
+    rows = next(b for b in data[PANEL] if b["title"].startswith("asked"))["rows"]
     before, after = rows["ML"]["scores"], rows["ML + TS"]["scores"]
     assert before["accuracy"] == after["accuracy"]
     # Random answers are overconfident: the fitted temperature flattens them, and their log-loss falls.
@@ -155,11 +154,11 @@ def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None
     data, _ = _run(context, "ternary")
     p = context.probabilities(Spec(PANEL, "d-smc"))
     right = p.argmax(axis=1) == context.labels(PANEL)
-    bits = entropy_bits(p[right])
-    assert np.sum(bits < data["examples"]["correct"]["entropy_bits"] - 1e-12) == (len(bits) - 1) // 2
-    examples = {"correct", "out of class"} | ({"wrong"} if not right.all() else set())
-    assert set(data["examples"]) == examples
-    assert [len(one["draws"]) for one in data["triangles"]] == [200] * (1 + len(examples))
+    bits, shown = entropy_bits(p[right]), {one["heading"].split(" (")[0]: one for one in data["triangles"]}
+    typical = entropy_bits(np.array([shown["correct"]["mean"]]))
+    assert np.sum(bits < typical - 1e-12) == (len(bits) - 1) // 2
+    assert list(shown) == ["prior", "correct", *([] if right.all() else ["wrong"]), "out of class"]
+    assert all(len(one["draws"]) == 200 for one in shown.values())
 
 
 def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
@@ -176,22 +175,6 @@ def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
     assert found == pytest.approx(ood_auroc(inside, beyond).value)
     # a fixed share of prior mass is accepted, so epistemic bits do not find out-of-class cases here
     assert found < 0.5
-
-
-def test_a_perfect_network_is_faithful_and_a_concentrated_one_is_not() -> None:
-    alpha = np.random.default_rng(0).gamma(4.0, size=(40, 3))
-    target = of_dirichlet(alpha)
-    label = target.mean.argmax(axis=1)
-    found = simplex.compared(fidelity.Fidelity(target, target, target, np.zeros(40), 100), target.mean, label)
-    assert found["agreement"] == found["agreement_with_m_smc"] == 1.0
-    assert (found["alpha0_ratio"]["median"], found["kl_quartiles"]) == (pytest.approx(1.0), [0.0, 0.0, 0.0])
-    kl = fidelity.dirichlet_kl(alpha, 100 * alpha, np.ones(3, dtype=bool))
-    sharp = fidelity.Fidelity(target, target, of_dirichlet(100 * alpha), kl, 100)
-    worse = simplex.compared(sharp, 1 - target.mean, label)
-    assert worse["alpha0_ratio"]["median"] == pytest.approx(100.0)
-    assert worse["kl_quartiles"][1] > 1
-    assert worse["agreement"] == 1.0
-    assert worse["agreement_with_m_smc"] < 1
 
 
 def test_both_objectives_are_trained_and_compared(context: Context) -> None:
@@ -221,7 +204,7 @@ class _Bayes:
 def test_every_wrong_label_is_tried_and_averaged() -> None:
     fitted = _Bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
     even, five = (
-        priors.under_priors(fitted, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
+        outside.under_priors(fitted, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
         for count in (1, 5)
     )
     np.testing.assert_allclose(*(even[kind]["posterior_on_true"] for kind in ("informative", "misleading")))
@@ -266,24 +249,14 @@ def test_recorded_answers_out_of_class_are_used(tmp_path: Path, context: Context
     ids = [case.id for case in cases.cases]
     sure = [[0.98, 0.01, 0.01]] * (len(ids) - 1) + [[1 / 3, 1 / 3, 1 / 3]]
     asking_record(tmp_path, "bold", "logits", ids, sure, [1.0] * (len(ids) - 1) + [0.0])
-    found, missing = outside.asked_bits(small_context(tmp_path / "out", tmp_path, tmp_path), PANEL)
-    assert [bits.paper for bits in found] == ["ML"]
+    (row,), missing = outside.asked_bits(small_context(tmp_path / "out", tmp_path, tmp_path), PANEL)
+    assert (row["paper"], row["n_outside"]) == ("ML", len(ids) - 1)
     # the answer that could not be read is left out, not counted as the prior
-    assert found[0].outside == pytest.approx([entropy_bits(np.array(sure[0]))] * (len(ids) - 1))
-    assert found[0].asked == len(ids)
+    assert row["outside"] == pytest.approx(entropy_bits(np.array(sure[:1]))[0])
     assert not missing
 
 
 # --------------------------------------------------------------------------- the samplers
-
-
-def test_the_population_at_which_acceptance_falls() -> None:
-    acceptance = np.array([[0.5, 0.5], [0.3, 0.4], [0.1, 0.3]])
-    trace = Trace(
-        acceptance, acceptance, np.ones((3, 2), int), acceptance, acceptance, np.ones((3, 2, 2)) / 2,
-        np.array([3, 3]), ("complete", "complete"),
-    )  # fmt: skip
-    assert sampler.stopped_by(trace).tolist() == [3, 0]
 
 
 def test_a_case_that_stopped_leaves_the_means() -> None:
@@ -293,10 +266,9 @@ def test_a_case_that_stopped_leaves_the_means() -> None:
         steps, steps, np.ones((3, 2), int), steps, steps, mass, np.array([1, 3]), ("floor", "complete")
     )
     rows = sampler.dynamics_table(trace, np.array([1, 0]))
-    assert [(row["population"], row["cases"]) for row in rows] == [(1, 2), (2, 1), (3, 1)]
+    assert [(row["population"], len(row["p_true"])) for row in rows] == [(1, 2), (2, 1), (3, 1)]
     assert [row["epsilon"] for row in rows] == pytest.approx([0.4, 0.3, 0.2])
-    assert [row["p_true"] for row in rows] == pytest.approx([0.6, 0.7, 0.8])
-    assert [row["p_label"] for row in sampler.worked_example(trace, 1, 1)] == pytest.approx([0.3, 0.3, 0.2])
+    assert [row["p_true"].mean() for row in rows] == pytest.approx([0.6, 0.7, 0.8])
 
 
 def test_particles_stay_under_the_cap_and_near_the_closed_form(context: Context) -> None:
@@ -307,7 +279,6 @@ def test_particles_stay_under_the_cap_and_near_the_closed_form(context: Context)
         assert step["p_true"] <= step["cap"] + 0.05
     tolerances = [step["epsilon"] for step in found["steps"]]
     assert tolerances == sorted(tolerances, reverse=True)
-    assert found["distance_to_closed_form"] < 0.1
     assert data["example"]["id"] in {case.id for case in context.cases(PANEL).dataset.cases}
     assert [step["population"] for step in data["example"]["steps"]] == list(range(1, 9))
 
@@ -336,7 +307,7 @@ def test_fresh_simulations_are_the_sampler_s_proposals(context: Context) -> None
 
 def test_embedders_that_are_not_here_are_named(context: Context, private_home: Path) -> None:
     found, missing = ablations.embedders_at_hand(("wordllama", "hashing", "minilm", "wordllama+minilm"))
-    assert found == {"wordllama": 256, "hashing": 256}
+    assert found == ["wordllama", "hashing"]
     assert set(missing) == {"minilm", "wordllama+minilm"}
     measured = ablations.embedding_ablation(context, ("wordllama", "hashing", "mpnet"))
     assert any("mpnet" in note for note in measured.notes)
@@ -366,7 +337,7 @@ def test_a_large_pool_by_a_model_belongs_to_this_question_alone(tmp_path: Path) 
     twice = replace(twice, label_index=np.tile(whole.label_index, 2))
     write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)
     own = small_context(tmp_path / "out", write_banks(tmp_path, {"tiny": 8}), tmp_path)
-    measured = ablations.pool_size(own, SIZES, POOLED, 200, "another panel")
+    measured = ablations.pool_size(own, 200, "another panel")
     rows = _by_size(measured)
     assert rows["tiny-n200", "d-smc", 200]["distinct"] == [200, 200]
     assert rows["tiny-n200", "d-smc", 100]["pools"] == 2  # half of it: there is something to draw

@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from paper import report
-from paper.artefacts import Artefact
+from paper.artefacts import Artefact, read_artefacts
 from paper.figures import dots
 from paper.measures import Measured
-from paper.runner import read_artefacts
 from simdx.runs import Record
 from tests.conftest import ROOT
 

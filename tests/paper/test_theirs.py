@@ -1,12 +1,10 @@
 """The paper's figures as they are kept: complete, consistent with each other where the paper is, typed."""
 
 import pytest
-import yaml
 
 from paper import theirs
 from simdx.errors import BadInput
 from simdx.panels import load_source
-from tests.conftest import ROOT
 
 
 def test_the_means_are_those_of_the_per_model_grids() -> None:
@@ -23,11 +21,11 @@ def test_the_means_are_those_of_the_per_model_grids() -> None:
 
 
 def test_every_data_set_stands_beside_a_packaged_panel() -> None:
-    for name, part in theirs.data_sets().items():
-        assert load_source(part.panel).panel.name == part.panel
-        assert theirs.data_of_panel(part.panel) == name
-    used = {q.data for q in theirs.quotes()}
-    assert used - {None} == set(theirs.data_sets())
+    panels = {name: part["panel"] for name, part in theirs.on_file()["data"].items()}
+    for name, panel in panels.items():
+        assert load_source(panel).panel.name == panel
+        assert theirs.data_of_panel(panel) == name
+    assert {q.data for q in theirs.quotes()} - {None} == set(panels)
 
 
 def test_a_mean_is_not_mistaken_for_one_models_figure() -> None:
@@ -51,8 +49,7 @@ def test_intervals_and_doubts_come_along() -> None:
 
 def test_every_doubt_is_about_some_figure() -> None:
     given = set(theirs.doubted())
-    on_file = yaml.safe_load((ROOT / "paper" / "theirs.yaml").read_text(encoding="utf-8"))["doubts"]
-    assert {doubt["why"].strip() for doubt in on_file} == given
+    assert {doubt["why"].strip() for doubt in theirs.on_file()["doubts"]} == given
 
 
 def test_differences_in_the_paper_add_up() -> None:

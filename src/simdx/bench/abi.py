@@ -13,15 +13,8 @@ from simdx.abc.prior import Prior
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
 from simdx.bench.engines import medians
 
-WIDTH = 3072
-LABELS = 7
-BATCH = 4096
-REPEATS = 15
 
-
-def run(
-    *, width: int = WIDTH, labels: int = LABELS, batch: int = BATCH, repeats: int = REPEATS
-) -> dict[str, Any]:
+def run(*, width: int = 3072, labels: int = 7, batch: int = 4096, repeats: int = 15) -> dict[str, Any]:
     """Microseconds per case of a batch, of its bare products, and of a single case asked alone."""
     rng = np.random.default_rng(0)
     network = random_network(rng, width, labels)
@@ -59,10 +52,7 @@ def random_network(rng: np.random.Generator, width: int, labels: int) -> Network
     """A network of that size with random weights: what it costs does not depend on what it knows."""
     sizes = (width, HIDDEN, HIDDEN, labels)
     layers = tuple(
-        (
-            rng.standard_normal((a, b)).astype(np.float32) * np.float32(np.sqrt(2 / a)),
-            np.zeros(b, dtype=np.float32),
-        )
+        (rng.standard_normal((a, b), np.float32) * np.float32(np.sqrt(2 / a)), np.zeros(b, np.float32))
         for a, b in pairwise(sizes)
     )
     names = tuple(f"label {i + 1}" for i in range(labels))

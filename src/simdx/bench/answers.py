@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from simdx.classifier import Classifier
-from simdx.errors import RunFailed, SimdxError
+from simdx.errors import RunFailed
 from simdx.methods.fitted import CHUNK
 from simdx.methods.recipe import Recipe
+from simdx.models.verify import is_installed
 from simdx.types import Bank
 
 PANEL = "oral-lesions"
@@ -41,7 +42,10 @@ def run(
     from simdx.datasets.oral import load_oral
 
     starts = [cold_start(panel) for _ in range(cold)]
-    both = [cold_start(panel, "--embedder", "wordllama+minilm") for _ in range(cold if has_minilm() else 0)]
+    both = [
+        cold_start(panel, "--embedder", "wordllama+minilm")
+        for _ in range(cold if is_installed("minilm") else 0)
+    ]
     began = time.process_time()
     classifier = Classifier(panel)
     load_s = time.process_time() - began
@@ -77,7 +81,7 @@ def run(
 
 def by_both_experts(panel: str, texts: Sequence[str], repeats: int) -> dict[str, float | None]:
     """An answer with MiniLM beside the light embedder, alone and in a batch."""
-    if not has_minilm():
+    if not is_installed("minilm"):
         return {"quality_single_ms": None, "quality_batch_us": None}
     classifier = Classifier(panel, embedder="wordllama+minilm")
     batch = least(lambda i: classifier.infer_batch([f"{text} {i}" for text in texts]), repeats) / len(texts)
@@ -133,34 +137,27 @@ def parts_of_an_answer(
 ) -> tuple[dict[str, float], float]:
     """Seconds a text for each part of an answer, and for the embedding and the bare products alone."""
     fitted = classifier.fitted
-    if not isinstance(fitted, Recipe) or fitted.outside is None:
+    if not isinstance(fitted, Recipe) or fitted.outside is None or fitted.outside.background is None:
         raise RunFailed("the parts of an answer are known of the shipped recipe with a background alone")
     some = list(texts[:CHUNK])
     n, seen = len(some), classifier.observe(some)
-    labels, outside, own = fitted.labels.comparison, fitted.outside, fitted.outside.background
-    if own is None:
-        raise RunFailed("the parts of an answer are known of a panel with a background alone")
-    others, lexicon = own.comparison, fitted.data.lexicon
-    table = classifier.infer_batch_observed(seen)
-    rows = lexicon.rows(some)
-    ours, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
-    novel = outside.novelty
-    placed = None if novel is None else novel.space.transform(seen.vectors).astype(float)
+    labels, others, lexicon = (
+        fitted.labels.comparison, fitted.outside.background.comparison, fitted.data.lexicon,
+    )  # fmt: skip
+    table, rows, novel = classifier.infer_batch_observed(seen), lexicon.rows(some), fitted.outside.novelty
+    pairs = [(part.observe(seen).embedded, part.embedded) for part in (labels, others)]
+    if novel is not None:
+        pairs.append((novel.space.transform(seen.vectors).astype(float), novel.typicality.vectors))
 
     def products(_: int) -> None:
         lexicon.products(rows)
-        ours @ labels.embedded.T
-        theirs @ others.embedded.T
-        if novel is not None and placed is not None:
-            placed @ novel.typicality.vectors.T
+        for left, right in pairs:
+            left @ right.T
 
     def lexical(_: int) -> None:
         batch = list(some)  # another object: what was remembered of the last batch does not count
         labels.lexical.cosines(batch)
         others.lexical.cosines(batch)
-
-    def decide(_: int) -> None:
-        classifier.desk.decide(seen, table, explain=False)
 
     embed = least(lambda _: classifier.observe(some), 2 * repeats) / n
     whole = least(lambda _: classifier.infer_batch_observed(classifier.observe(some)), 2 * repeats) / n
@@ -169,7 +166,7 @@ def parts_of_an_answer(
         "embed": embed,
         "lexical": words,
         "inference": max(0.0, whole - embed - words),
-        "decision": least(decide, repeats) / n,
+        "decision": least(lambda _: classifier.desk.decide(seen, table, explain=False), repeats) / n,
     }
     return split, embed + least(products, 2 * repeats) / n
 
@@ -188,20 +185,11 @@ def by_scikit_learn(bank: Bank, texts: Sequence[str], cases: Sequence[str], repe
     }
 
 
-def has_minilm() -> bool:
-    from simdx.models.fetch import locate
-
-    try:
-        return bool(locate("minilm", download=False))
-    except SimdxError:
-        return False
-
-
 def by_minilm(texts: Sequence[str]) -> float | None:
     """Microseconds a text; None where MiniLM's weights are not here."""
     from simdx.embedders import embed_texts, get_embedder
 
-    if not has_minilm():
+    if not is_installed("minilm"):
         return None
     embedder = get_embedder("minilm")
     embed_texts(embedder, texts[:2])

@@ -9,7 +9,6 @@ are generated ones.
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,18 +26,14 @@ ROUNDS = 3  # of raw requests and a build in turns; their totals are compared
 
 
 def run(
-    model: str = "smollm2",
-    requests: int = 16,
-    max_tokens: int = 48,
-    rounds: int = ROUNDS,
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    model: str = "smollm2", requests: int = 16, max_tokens: int = 48, rounds: int = ROUNDS
 ) -> dict[str, Any]:
     """`raw_tok_s`, `build_tok_s` and their `ratio`, with what was run beside them."""
     panel = load_panel(PANEL)
     simulator = get_simulator(model)
+    totals = {"raw": [0.0, 0.0], "build": [0.0, 0.0]}  # tokens, seconds
     try:
         ask(simulator, Request("Say hello.", max_tokens=8))  # the first request pays for warming up
-        totals = {False: [0.0, 0.0], True: [0.0, 0.0]}  # builds?: tokens, seconds
         for round_ in range(rounds):
             settings = BuildSettings(
                 per_label=requests,  # more than can be reached: the request limit ends the build
@@ -47,50 +42,43 @@ def run(
                 voice="short",
                 options={"cache_prompt": False},
             )
-            for builds in (False, True) if round_ % 2 == 0 else (True, False):
-                measured = _build if builds else _raw
-                tokens, seconds = measured(simulator, panel, settings, requests)
-                totals[builds][0] += tokens
-                totals[builds][1] += seconds
-                what = "build" if builds else "raw"
-                say(f"round {round_ + 1} of {rounds}, {what}: {tokens / seconds:.1f} tokens/s")
+            for what in ("raw", "build") if round_ % 2 == 0 else ("build", "raw"):
+                started = time.monotonic()
+                tokens = (_raw if what == "raw" else _build)(simulator, panel, settings, requests)
+                seconds = time.monotonic() - started
+                totals[what][0] += tokens
+                totals[what][1] += seconds
+                said = f"round {round_ + 1} of {rounds}, {what}: {tokens / seconds:.1f} tokens/s"
+                print(said, file=sys.stderr, flush=True)
     finally:
         simulator.close()
-    (raw_tokens, raw_seconds), (build_tokens, build_seconds) = totals[False], totals[True]
-    if not raw_tokens or not build_tokens:
+    if not totals["raw"][0] or not totals["build"][0]:
         raise RunFailed(f"simulator '{simulator.id}' generated nothing: the bench has nothing to compare")
-    raw, built = raw_tokens / raw_seconds, build_tokens / build_seconds
+    speed = {what: tokens / seconds for what, (tokens, seconds) in totals.items()}
     return {
-        "raw_tok_s": raw,
-        "build_tok_s": built,
-        "ratio": built / raw,
+        "raw_tok_s": speed["raw"],
+        "build_tok_s": speed["build"],
+        "ratio": speed["build"] / speed["raw"],
         "conditions": {
             "simulator": simulator.id,
             "concurrency": simulator.concurrency,
             "rounds": rounds,
             "requests_per_round": requests,
-            "raw_tokens": raw_tokens,
-            "build_tokens": build_tokens,
-            "raw_seconds": raw_seconds,
-            "build_seconds": build_seconds,
+            **{f"{what}_tokens": tokens for what, (tokens, _) in totals.items()},
+            **{f"{what}_seconds": seconds for what, (_, seconds) in totals.items()},
         },
     }
 
 
-def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
+def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> int:
     plan = BankPlan(panel, simulator.id, settings)
     names = panel.names
     asked = [plan.planned(names[i % len(names)], i // len(names)).request for i in range(requests)]
-    started = time.monotonic()
     with ThreadPoolExecutor(simulator.concurrency) as pool:
-        tokens = sum(pool.map(lambda request: ask(simulator, request).completion_tokens, asked))
-    return tokens, time.monotonic() - started
+        return sum(pool.map(lambda request: ask(simulator, request).completion_tokens, asked))
 
 
-def _build(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
+def _build(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        started = time.monotonic()
-        report = build_bank(
-            panel, simulator, settings, Path(folder) / "bank", BuildLimits(max_requests=requests)
-        )
-        return report.completion_tokens, time.monotonic() - started
+        limits = BuildLimits(max_requests=requests)
+        return build_bank(panel, simulator, settings, Path(folder) / "bank", limits).completion_tokens

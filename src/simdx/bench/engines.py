@@ -25,11 +25,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from simdx.abc.dirichlet import dirichlet, prepare
 from simdx.abc.multinomial import multinomial
@@ -41,8 +41,7 @@ from simdx.types import Float, Int
 SPREAD = 0.23  # of label centres: mean top mass of the exact answer is then between .4 and .8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Workload:
+class Workload(NamedTuple):
     """A bank, its class means and observations, in one space."""
 
     bank: Float
@@ -58,10 +57,6 @@ class Workload:
 
     def of_means(self, cases: int | None = None) -> tuple[Float, Float, Prior]:
         return self.means, self.cases[:cases], self.prior
-
-    @property
-    def per_label(self) -> int:
-        return self.labels.size // self.n_labels
 
 
 def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: int = 0) -> Workload:
@@ -102,20 +97,13 @@ def run(
     agreement, yardstick = _agreement(
         pyabc, samplers, problem, agreement_particles, populations, agreement_cases, seed
     )
+    beside = {"exact": (theirs, exact), "particles": (theirs, sampled), "floor": (exact, floor)}
     return {
         "pyabc": theirs,
         "exact": exact,
         "particles": sampled,
         "floor": floor,
-        "ratio": {
-            f"{kind}_{name}": above[kind] / below[kind]
-            for name, above, below in (
-                ("exact", theirs, exact),
-                ("particles", theirs, sampled),
-                ("floor", exact, floor),
-            )
-            for kind in ("m", "d")
-        },
+        "ratio": {f"{kind}_{name}": a[kind] / b[kind] for name, (a, b) in beside.items() for kind in "md"},
         "agreement": agreement,
         "conditions": {
             "labels": labels,
@@ -209,7 +197,7 @@ class _BankModel:
 
     def __init__(self, problem: Workload, case: int) -> None:
         self.distance = (1 - problem.bank @ problem.cases[case]).astype(float)
-        self.per_label = problem.per_label
+        self.per_label = problem.labels.size // problem.n_labels
         self.rng: np.random.Generator | None = None
         self.process = -1
 
@@ -229,9 +217,7 @@ class _SimplexModel:
         self.gram = problem.means @ problem.means.T
 
     def __call__(self, parameter: Any) -> dict[str, float]:
-        x = np.array([parameter[name] for name in self.names])
-        theta = np.exp(x - x.max())
-        theta /= theta.sum()
+        theta = softmax([parameter[name] for name in self.names])
         return {"rho": float(1 - theta @ self.c / np.sqrt(theta @ self.gram @ theta))}
 
 
@@ -274,9 +260,7 @@ def run_pyabc(
     weight = np.asarray(weight) / np.sum(weight)
     if variant == "m":
         return seconds, np.bincount(frame["y"].astype(int), weight, problem.n_labels).astype(np.float64)
-    x = frame[model.names].to_numpy()
-    theta = np.exp(x - x.max(axis=1, keepdims=True))
-    return seconds, weight @ (theta / theta.sum(axis=1, keepdims=True))
+    return seconds, weight @ softmax(frame[model.names].to_numpy(), axis=1)
 
 
 def _time_pyabc(
@@ -286,14 +270,12 @@ def _time_pyabc(
     best: dict[str, float] = {}
     which: dict[str, str] = {}
     for variant in ("m", "d"):
+        times = {}
         for sampler in ("SingleCoreSampler", "MulticoreEvalParallelSampler"):
-            seconds = [
-                run_pyabc(pyabc, problem, case, variant, particles, populations, sampler)[0]
-                for case in range(cases)
-            ]
-            median = float(np.median(seconds))
-            if median < best.get(variant, np.inf):
-                best[variant], which[variant] = median, sampler
+            asked = variant, particles, populations, sampler
+            times[sampler] = float(np.median([run_pyabc(pyabc, problem, i, *asked)[0] for i in range(cases)]))
+        which[variant] = min(times, key=times.__getitem__)
+        best[variant] = times[which[variant]]
     return best, which
 
 
@@ -312,11 +294,8 @@ def _agreement(
     exact_d = dirichlet(*means, seed=seed, draws=particles, populations=populations).probabilities
 
     def theirs(variant: str) -> Float:
-        sampler = samplers[variant]
-        runs = (
-            run_pyabc(pyabc, problem, i, variant, particles, populations, sampler)[1] for i in range(cases)
-        )
-        return np.stack(list(runs))
+        asked = variant, particles, populations, samplers[variant]
+        return np.stack([run_pyabc(pyabc, problem, case, *asked)[1] for case in range(cases)])
 
     def gaps(m: Float, d: Float) -> dict[str, float]:
         variation = 0.5 * np.abs(m - exact_m).sum(axis=1).mean()

@@ -3,8 +3,8 @@
 The service runs in a process of its own on loopback, or as several replicas with one audit log, with the
 default embedder. This process is the load: 64 clients that each send a request, wait for the answer and send
 the next, over kept-alive connections.
-Both share the machine's cores, so the load generator does as little as it can: one protocol object a
-client, requests encoded in advance, answers counted by their headers and checked by status. `explained`
+Both share the cores, so the load generator does as little as it can: requests are encoded in advance,
+answers counted by their headers and checked by status. `explained`
 says how many answers came with their sentences: a busy service leaves those out. `quality_rps` is the rate of
 one process with MiniLM as the second expert.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import subprocess
@@ -21,9 +22,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simdx.errors import RunFailed
 from simdx.models.verify import is_installed
@@ -43,29 +43,21 @@ def run(
     replicas: int = 1,
     panel: str = PANEL,
 ) -> dict[str, Any]:
-    """Measure; with `requests`, until that many are answered instead of for `seconds`.
-
-    The clients are shared out among the replicas, as a proxy in front would; the replicas share one log.
-    """
+    """Measure for `seconds`, or until so many `requests` are answered. Replicas share one log."""
     texts = clinic_texts()
     direct = _direct(panel, texts)
+    enough = (None, requests) if requests else (seconds, None)
     with tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder, ExitStack() as stack:
         services = [stack.enter_context(running_service(Path(folder), panel)) for _ in range(replicas)]
-
-        def spend(seconds: float | None, requests: int | None) -> _Load:
-            return asyncio.run(
-                _load([(s.host, s.port) for s in services], panel, texts, clients, seconds, requests)
-            )
 
         def total(figure: Callable[[int], float]) -> float:
             return sum(figure(service.pid) for service in services)
 
         # Every text once and again, so that what the service remembers of words is there before it counts.
-        spend(None, WARM_UP_ROUNDS * len(texts) * replicas)
+        spend(services, panel, texts, clients, requests=WARM_UP_ROUNDS * len(texts) * replicas)
         start, spent = total(rss_mb), total(cpu_seconds)
-        outcome = spend(None if requests else seconds, requests)
+        outcome = spend(services, panel, texts, clients, *enough)
         end, spent = total(rss_mb), total(cpu_seconds) - spent
-    quality = _with_minilm(panel, texts, clients, None if requests else seconds, requests)
     if not outcome.milliseconds:
         raise RunFailed("the service answered nothing while it was measured")
     answered = len(outcome.milliseconds)
@@ -73,7 +65,7 @@ def run(
         "rps": round(answered / outcome.seconds, 1),
         "p50_ms": round(quantile(outcome.milliseconds, 0.5), 2),
         "p99_ms": round(quantile(outcome.milliseconds, 0.99), 2),
-        "quality_rps": quality,
+        "quality_rps": _with_minilm(panel, texts, clients, *enough),
         "requests_per_cpu_s": round(answered / spent, 1) if spent > 0 else None,
         "errors": outcome.errors,
         "rss_start_mb": round(start, 1),
@@ -94,17 +86,16 @@ def _with_minilm(
     """Requests a second of one process whose answers hear MiniLM too, where its weights are installed."""
     if not is_installed("minilm"):
         return None
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simdx-bench-")))
-        service = stack.enter_context(running_service(folder, panel, "--embedder", "wordllama+minilm"))
-        place = [(service.host, service.port)]
-        asyncio.run(_load(place, panel, texts, clients, None, len(texts)))  # before it counts
-        found = asyncio.run(_load(place, panel, texts, clients, seconds, requests))
+    with (
+        tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
+        running_service(Path(folder), panel, "--embedder", "wordllama+minilm") as service,
+    ):
+        spend([service], panel, texts, clients, requests=len(texts))  # before it counts
+        found = spend([service], panel, texts, clients, seconds, requests)
     return round(len(found.milliseconds) / found.seconds, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     pid: int
     host: str
     port: int
@@ -149,99 +140,53 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:
 # --------------------------------------------------------------------------- the load
 
 
-class _Client(asyncio.Protocol):
-    """One connection that always has one request under way until it is told to stop."""
+class Load:
+    """What clients that each send a request, wait for the answer and send the next saw."""
 
-    def __init__(self, bodies: Sequence[bytes], first: int, step: int, load: _Load) -> None:
-        self._bodies, self._next, self._step, self._load = bodies, first, step, load
-        self._buffer = bytearray()
-        self._left: int | None = None
-        self._good = False
-        self._sent = 0.0
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._send()
-
-    def _send(self) -> None:
-        assert self._transport is not None
-        self._sent = time.perf_counter()
-        self._transport.write(self._bodies[self._next % len(self._bodies)])
-        self._next += self._step
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if self._left is None:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            head = bytes(self._buffer[:end]).lower()
-            length = re.search(rb"content-length: (\d+)", head)
-            self._good = head.startswith(b"http/1.1 200") and length is not None
-            self._left = end + 4 + (int(length.group(1)) if length else 0)
-        if len(self._buffer) < self._left:
-            return
-        explained = b'"sentences":null' not in self._buffer
-        del self._buffer[: self._left]
-        self._left = None
-        if self._load.note(1e3 * (time.perf_counter() - self._sent), self._good, explained):
-            self._send()
-        elif self._transport is not None:
-            self._transport.close()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._load.gone()
-
-
-class _Load:
-    def __init__(self, clients: int, seconds: float | None, requests: int | None) -> None:
+    def __init__(self, seconds: float | None, requests: int | None) -> None:
         self.milliseconds: list[float] = []
         self.explained = self.errors = 0
         self.seconds = 0.0
-        self.done = asyncio.Event()
-        self._clients = clients
-        self._requests = requests
+        self._requests = requests or math.inf
         self._started = time.perf_counter()
-        self._until = self._started + seconds if seconds is not None else float("inf")
+        self._limit = math.inf if seconds is None else seconds
 
-    def note(self, milliseconds: float, good: bool, explained: bool) -> bool:
-        """Count an answer; False tells the client to stop."""
-        if good:
-            self.milliseconds.append(milliseconds)
-            self.explained += explained
-        else:
-            self.errors += 1
-        self.seconds = time.perf_counter() - self._started
-        if self._requests is not None and len(self.milliseconds) >= self._requests:
-            return False
-        return time.perf_counter() < self._until
+    async def client(self, place: tuple[str, int], bodies: Sequence[bytes], first: int, step: int) -> None:
+        """One connection that always has one request under way until it is enough."""
+        reader, writer = await asyncio.open_connection(*place)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while self.seconds < self._limit and len(self.milliseconds) < self._requests:
+                sent = time.perf_counter()
+                writer.write(bodies[first % len(bodies)])
+                first += step
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = re.search(rb"content-length: (\d+)", head)
+                body = await reader.readexactly(int(length[1])) if length else b""
+                now = time.perf_counter()
+                if length is not None and head.startswith(b"http/1.1 200"):
+                    self.milliseconds.append(1e3 * (now - sent))
+                    self.explained += b'"sentences":null' not in body
+                else:
+                    self.errors += 1
+                self.seconds = now - self._started
+        writer.close()
 
-    def gone(self) -> None:
-        self._clients -= 1
-        if self._clients == 0:
-            self.done.set()
 
+def spend(
+    services: Sequence[Running], panel: str, texts: Sequence[str], clients: int,
+    seconds: float | None = None, requests: int | None = None,
+) -> Load:  # fmt: skip
+    """The clients are shared out among the services, as a proxy in front would."""
+    places = [(service.host, service.port) for service in services]
+    bodies = [[classify_request(f"{host}:{port}", panel, text) for text in texts] for host, port in places]
 
-async def _load(
-    services: Sequence[tuple[str, int]],
-    panel: str,
-    texts: Sequence[str],
-    clients: int,
-    seconds: float | None,
-    requests: int | None,
-) -> _Load:
-    load, loop = _Load(clients, seconds, requests), asyncio.get_running_loop()
-    bodies = {
-        (host, port): [classify_request(f"{host}:{port}", panel, text) for text in texts]
-        for host, port in services
-    }
-    for i in range(clients):
-        where = services[i % len(services)]
-        await loop.create_connection(lambda i=i, w=where: _Client(bodies[w], i, clients, load), *where)  # type: ignore[misc]
-    await load.done.wait()
-    return load
+    async def everyone() -> Load:
+        load = Load(seconds, requests)
+        which = [i % len(places) for i in range(clients)]
+        await asyncio.gather(*(load.client(places[w], bodies[w], i, clients) for i, w in enumerate(which)))
+        return load
+
+    return asyncio.run(everyone())
 
 
 def classify_request(host: str, panel: str, text: str, token: str | None = None) -> bytes:

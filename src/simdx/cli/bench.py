@@ -67,8 +67,7 @@ def _run(name: str, json: bool, **chosen: Any) -> None:
 def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
     for key, item in value.items():
         if isinstance(item, dict):
-            yield f"{indent}{key}"
-            yield from _lines(item, indent + "  ")
+            yield from (f"{indent}{key}", *_lines(item, indent + "  "))
         else:
             yield f"{indent}{key}: {f'{item:.4g}' if isinstance(item, float) else item}"
 
