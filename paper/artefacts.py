@@ -51,6 +51,8 @@ ARTEFACTS = (
              simplex.uncertainty_decomposition, tables.uncertainty_decomposition),
     Artefact("paper-settings", "Tables 2, S1 and S10 with the schedule and the training that the paper's figures need",
              sampler.paper_settings, tables.paper_settings, edition=2),
+    Artefact("model-banks", "No table of the paper: the same over banks by the models", sampler.model_banks,
+             by_panel(tables.model_banks)),
     Artefact("significance", "Table S2: differences from M-SMC, with the draw of cases and of banks",
              errors.significance, by_panel(tables.significance), figures.significance, 2),
     Artefact("bank-draws", "No table of the paper: how far figures move with the draw of the bank", errors.bank_draws,

@@ -216,6 +216,14 @@ def paper_settings(data: Data) -> Tables:
     return {"The paper's schedule and training": frame(rows), "Live D-SMC": frame([live])}
 
 
+def model_banks(_: str, banks: Data) -> pd.DataFrame:
+    return frame(
+        {"bank": bank, "method": name} | {h: figure(one["scores"], m) for m, h in ACCURACY.items()}
+        | {h: figure(one, m) for m, h in BITS.items()}
+        for bank, methods in banks.items() for name, one in methods.items()
+    )  # fmt: skip
+
+
 DIFFERENCES = {"ece": "Δ ECE, debiased", "error_auroc": "Δ error AUROC", "e_aurc": "Δ E-AURC", "accuracy": "Δ accuracy"}
 
 

@@ -152,7 +152,8 @@ def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------- with fresh generations
 
 LIVE_MODEL = "qwen2.5-coder-1.5b"
-SAME_SETTINGS = ("n1000", "t0.8", "bf16")  # banks by that model at the temperature and with the facets of its own
+# Banks by that model at the temperature and with the facets of its own, among them other draws.
+SAME_SETTINGS = ("n1000", "t0.8", "bf16", "s1", "s2")
 SAMPLED = {3: 5}  # cases of a label on a panel of so many labels
 ELSE_SAMPLED, LEAST_TEXTS = 3, 500  # texts of a label: with fewer the first populations use them up
 BUDGET = 20_000
@@ -283,6 +284,25 @@ def paper_settings(context: Context) -> Measured:
     rows = json.loads(place.read_text("utf-8"))["rows"] if place.is_file() else []
     live = next((r["per_case"]["seconds"] for r in rows if (r["method"], r["engine"]) == ("d-smc", "live")), None)
     return found._replace(data={"panels": found.data, "live_d_smc_seconds": live})
+
+
+def model_banks(context: Context) -> Measured:
+    """D-SMC at both schedules and both networks over every draw of each model's own bank."""
+    specs: dict[str, dict[str, Any]] = {f"D-SMC, T = {t}": {"method": "d-smc", "populations": t} for t in SCHEDULES}
+    specs[PAPERS_NETWORK] = {"method": "abi", "objective": "mean", "trained_as": "the paper"}
+    specs["ABI, trained on the bank"] = {"method": "abi"}
+
+    def measure(panel: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for bank in (draw for model in context.models(panel) for draw in context.draws(panel, model)):
+            for name, fields in specs.items():
+                spec = Spec(panel, bank=bank, **fields)
+                answers, scores = context.answers(spec), context.scores(spec)
+                medians = {part: float(np.median(answers[part])) for part in BITS}
+                found.setdefault(bank, {})[name] = {"scores": scores} | medians
+        return found
+
+    return each_panel(context, measure)
 
 
 def _median_gap(pairs: Float) -> float:
