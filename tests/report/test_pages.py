@@ -10,7 +10,7 @@ from simdx.answer import NearCondition, OutsideAnswer, TextSpan
 from simdx.classifier import Classifier
 from simdx.metrics.gaps import SMALL, Gap
 from simdx.report.page import Section, fill, render, table
-from simdx.review.forms import form_page
+from simdx.review import form_page
 from tests.service.conftest import tickets
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"

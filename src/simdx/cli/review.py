@@ -33,7 +33,7 @@ def make(
 
     only = None
     if revise is not None:
-        only = [row["id"] for row in summarise(open_review(revise)).revise]
+        only = [row["id"] for row in summarise(open_review(revise))["revise"]]
         if not only:
             raise BadInput(f"no case of the review in {revise} needs a revision")
     sheet = make_review(
@@ -43,8 +43,8 @@ def make(
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
     say(
         json,
-        {"review": sheet.review, "cases": len(sheet.hashes), "forms": forms, "scores": sheet.scores_file},
-        f"{len(sheet.hashes)} texts; send each reviewer one form, keep {out / 'review.json'} to yourself:",
+        {"review": sheet.review, "cases": len(sheet.cases), "forms": forms, "scores": sheet.scores_file},
+        f"{len(sheet.cases)} texts; send each reviewer one form, keep {out / 'review.json'} to yourself:",
         *(f"  {form} (or its .csv)" for form in forms),
     )
 
@@ -60,11 +60,11 @@ def import_(
     from simdx.review import import_scores, open_review
 
     done = import_scores(open_review(folder), source, role=role)
-    about = {"reviewer": done.reviewer, "scored": done.scored, "unscored": done.unscored}
     say(
         json,
-        {**about, "scores": str(done.scores_file)},
-        f"{done.reviewer}: {done.scored} texts scored, {done.unscored} not; stored in {done.scores_file}",
+        done,
+        f"{done['reviewer']}: {done['scored']} texts scored, {done['unscored']} not; "
+        f"stored in {done['scores']}",
     )
 
 
@@ -73,7 +73,7 @@ def summary(folder: Folder, json: options.AsJson = False) -> None:
     """Means, spread, agreement and the list to revise."""
     from simdx.review import open_review, summarise
 
-    found = summarise(open_review(folder)).to_json()
+    found = summarise(open_review(folder))
     lines = [f"{found['n_scored']} of {found['n_cases']} texts scored"]
     lines += [f"  {name} ({about['role']}): {about['n']} texts" for name, about in found["reviewers"].items()]
     for scale, values in found["scales"].items():

@@ -82,12 +82,12 @@ def render(
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return str(_templates("simdx.report").get_template("parts.html").module.table(headings, rows))  # type: ignore[attr-defined]
+    return str(_templates().get_template("parts.html").module.table(headings, rows))  # type: ignore[attr-defined]
 
 
-def fill(template: str, package: str = "simdx.report", **values: Any) -> str:
-    """A template of a package with these values in it."""
-    return _templates(package).get_template(template).render(plots=plots, **values)
+def fill(template: str, **values: Any) -> str:
+    """A template with these values in it."""
+    return _templates().get_template(template).render(plots=plots, **values)
 
 
 def number(value: float | None, missing: str = "undefined") -> str:
@@ -95,9 +95,9 @@ def number(value: float | None, missing: str = "undefined") -> str:
 
 
 @cache
-def _templates(package: str) -> Environment:
+def _templates() -> Environment:
     found = Environment(
-        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader("simdx.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     found.filters["number"] = number
