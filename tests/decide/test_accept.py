@@ -1,18 +1,29 @@
 """An answer is accepted only where labelled inside and outside cases have shown what accepting costs."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide import evidence, tune
+from simdx.decide import policy as policies
+from simdx.decide import tune
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import AcceptEvidence, Tried, most_allowed, upper_end
-from simdx.decide.policy import Policy, Thresholds, check_policy, policy_data, policy_words
+from simdx.decide.policy import (
+    AcceptEvidence,
+    Policy,
+    Thresholds,
+    Tried,
+    check_policy,
+    most_allowed,
+    policy_data,
+    policy_words,
+    upper_end,
+)
 from simdx.decide.tune import cross_fitted
+from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.methods import RECIPE_VERSION, fitted
 from simdx.methods.calibration_record import OutsideScale
@@ -304,19 +315,20 @@ def test_packaged_evidence_is_that_of_the_shipped_recipe(panel: str, monkeypatch
     monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     stale = Classifier(panel, policy=desk.policy).desk
     assert stale.evidence is None
-    assert evidence.UNTESTED in stale.missing
+    assert policies.UNTESTED in stale.missing
 
 
 def test_a_damaged_record_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
-    file = tmp_path / "data" / evidence.FILE
-    monkeypatch.setattr(evidence, "files", lambda _: tmp_path)
+    file = tmp_path / "data" / policies.FILE
+    monkeypatch.setattr(policies, "files", lambda _: tmp_path)
     for change, count in (("", 1), ("0", 0)):
-        file.write_text(evidence.file_text([RECORD]).replace('"wrong": 1', f'"wrong": 1{change}'))
-        evidence.packaged_records.cache_clear()
-        assert len(evidence.packaged_records()) == count
+        text = json.dumps(sealed({"evidence": [asdict(RECORD)]}))
+        file.write_text(text.replace('"wrong": 1', f'"wrong": 1{change}'))
+        policies.packaged_records.cache_clear()
+        assert len(policies.packaged_records()) == count
     monkeypatch.undo()
-    evidence.packaged_records.cache_clear()
+    policies.packaged_records.cache_clear()
 
 
 def test_inner_fits_of_tuning_do_not_weigh_the_library(

@@ -8,10 +8,11 @@ from simdx.decide.explain import (
     MOST_PARTS,
     Clauses,
     Telling,
-    find_flip,
+    exact_flip,
     missing_finding,
     paired,
     runs_of_sentences,
+    searched_flip,
     sentence_effects,
     split_sentences,
     without_each,
@@ -74,25 +75,29 @@ def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
 
 def test_flip_in_closed_form() -> None:
     """Even odds of two labels: posterior odds 9 at prior 1/2, so the flip is at prior odds 1/9."""
-    flip = find_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0)
-    assert flip == (1, pytest.approx(0.1, abs=1e-6))
-    # three labels, others in proportion: p L = q_k L_k with L = (16, 1, 4), others at 1:3
-    prior = np.array([0.2, 0.2, 0.6])
-    likelihood = np.array([16.0, 1.0, 4.0])
-    posterior = prior * likelihood / (prior @ likelihood)
-    found = find_flip(posterior, 0.0, prior, 0)
-    assert found == (2, pytest.approx(3 / 19, abs=1e-6))  # 16 q = 4 (1 − q) 3/4
+    assert exact_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0) == (1, pytest.approx(0.1))
+    assert exact_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
+    prior, likelihood = np.array([0.2, 0.2, 0.6]), np.array([16.0, 1.0, 4.0])
+
+    def answer(share: float, outside: float) -> Float:
+        inside = np.array([share, (1 - share) / 4, (1 - share) * 3 / 4]) * likelihood
+        return np.append(inside / inside.sum() * (1 - outside), outside)
+
+    for outside, other in ((0.0, 2), (0.25, 2), (0.33, 3)):  # the more none of these has, the sooner it leads
+        found, share = exact_flip(answer(0.2, 0.0)[:3], outside, prior, 0)
+        assert (found, answer(share * 0.999, outside).argmax()) == (other, other)
+        assert answer(share * 1.001, outside).argmax() == 0
 
 
 def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
     def stubborn(pi: Float) -> Float:
         return np.array([1.0, 0.0]) if pi[0] > 0.03 else np.array([0.0, 1.0])
 
-    found = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, stubborn)
+    even = np.array([0.5, 0.5])
+    found = searched_flip(even, 0, stubborn)
     assert found == (1, pytest.approx(0.03, rel=2e-3))
-    never = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, lambda pi: np.array([1.0, 0.0]))
-    assert never is None
-    assert find_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
+    assert searched_flip(even, 0, lambda pi: np.array([1.0, 0.0])) is None
+    assert searched_flip(np.array([1.0, 0.0]), 0, stubborn) is None
 
 
 @pytest.mark.parametrize(

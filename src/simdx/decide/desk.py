@@ -26,19 +26,19 @@ from simdx.answer import (
     SentenceEffect,
     ViewAnswer,
 )
-from simdx.decide.alarm import Alarms, SeenTexts, outvoted
+from simdx.decide.alarm import Alarms, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence, Tried
 from simdx.decide.explain import (
     Clauses,
     Telling,
-    find_flip,
+    exact_flip,
     missing_finding,
     runs_of_sentences,
+    searched_flip,
     sentence_effects,
     without_each,
 )
-from simdx.decide.policy import Policy, too_few
+from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, Tried, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
@@ -83,7 +83,7 @@ class Desk(TunedThresholds):
     def _english(self) -> bool:
         """Is most of the bank in English? Of other languages nothing can be said."""
         some = self._data.bank.texts[:ENOUGH]
-        return 2 * sum(is_english(text) for text in some) > len(some)
+        return 2 * sum(map(is_english, some)) > len(some)
 
     @property
     def _cheap(self) -> bool:
@@ -117,11 +117,10 @@ class Desk(TunedThresholds):
             said.append("the library is not compared with the text: the panel file needs 'world: true'")
         return tuple(said)
 
-    def _beyond_evidence(self, table: AnswerTable, i: int) -> tuple[str, ...]:
-        if self.missing or self.evidence is None or table.out_of_class is None:
-            return ()  # what the panel lacks is said first
-        why = self.evidence.beyond(float(table.out_of_class[i]))
-        return () if why is None else (why,)
+    def _lacks(self, none: float | None) -> tuple[str, ...]:
+        """What is missing for this answer to be accepted, of the panel first."""
+        beyond = None if self.missing or self.evidence is None else self.evidence.beyond(none)
+        return self.missing if beyond is None else (beyond,)
 
     @property
     def _medical(self) -> bool:
@@ -141,8 +140,7 @@ class Desk(TunedThresholds):
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
-        seen = SeenTexts(observations.texts, observations.vectors)
-        found, opinions = self.alarm.judge(seen, table.of_labels, table.prior.probabilities)
+        found, opinions = self.alarm.judge(observations, table.of_labels, table.prior.probabilities)
         if table.voices is None:
             return found, opinions
         # Most voices of a pool against its answer: it rests on how loud one was, whatever the views say.
@@ -181,6 +179,7 @@ class Desk(TunedThresholds):
         out = []
         for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
             entropy, typicality, effective, flag, p_value, score = column
+            outside = None if table.out_of_class is None else float(table.out_of_class[i])
             views = tuple(
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
@@ -188,7 +187,7 @@ class Desk(TunedThresholds):
             facts = Facts(
                 posterior=of_labels[i],
                 entropy_bits=entropy,
-                out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
+                out_of_class=outside,
                 typicality=typicality,
                 aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
                 epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
@@ -198,7 +197,7 @@ class Desk(TunedThresholds):
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
                 refuted=self.refuted,
-                missing=(*self.missing, *self._beyond_evidence(table, i)),
+                missing=self._lacks(outside),
                 prior=prior,
                 even=None if even is None else even[i],
                 unexplained=beyond[i].unexplained,
@@ -230,30 +229,26 @@ class Desk(TunedThresholds):
         shares = world.shares(compared)
         chances = table.out_of_class[:, None] * shares
         urgent, margin = world.rivals(compared, lead)
-        said: dict[int, list[str]] = {}
-        if found.unexplained is not None:
-            asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
-            said = {i: split_sentences(observations.texts[i]) for i in asked.tolist()}
-        of = [*said]
-        over = dict(zip(of, world.excess([*said.values()], lead[of], shares[of]), strict=True)) if of else {}
+        marked: dict[int, tuple[str, ...]] = {}
+        asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
+        if found.unexplained is not None and asked.size:
+            said = [split_sentences(observations.texts[i]) for i in asked]
+            excess = world.excess(said, lead[asked], shares[asked])
+            for i, sentences, by in zip(asked.tolist(), said, excess, strict=True):
+                marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > found.unexplained)
         out = []
-        for i in range(len(observations.texts)):
-
-            def near(c: int, chance: Float = chances[i]) -> NearCondition:
-                one = world.conditions[c]
-                return NearCondition(
-                    condition=one.name, probability=float(chance[c]), emergency=one.emergency
-                )
-
-            order = np.argsort(-chances[i])[:NEAREST].tolist()
+        for i, chance in enumerate(chances):
+            order = np.argsort(-chance)[:NEAREST].tolist()
             rival = None
-            if margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
-                one = near(int(urgent[i]))
-                rival = one.condition, one.probability
-                order = order if urgent[i] in order else [*order, int(urgent[i])]
-            told = zip(said[i], over[i].tolist(), strict=True) if i in said else ()
-            marked = tuple(sentence for sentence, by in told if by > (found.unexplained or 0))
-            out.append(Beyond(OutsideAnswer(nearest=tuple(near(c) for c in order)), marked, rival))
+            if margin[i] > CLEAR and chance[urgent[i]] >= LIKELY:
+                rival = world.conditions[urgent[i]].name, float(chance[urgent[i]])
+                order = list(dict.fromkeys([*order, int(urgent[i])]))
+            nearest = [(world.conditions[c], float(chance[c])) for c in order]
+            near = (
+                NearCondition(condition=one.name, probability=p, emergency=one.emergency)
+                for one, p in nearest
+            )
+            out.append(Beyond(OutsideAnswer(nearest=tuple(near)), marked.get(i, ()), rival))
         return out
 
     def under(self, policy: Policy) -> Desk:
@@ -375,13 +370,16 @@ class Desk(TunedThresholds):
         names, leading = self._data.panel.names, int(table.posterior[i].argmax())
         if not self._cheap or leading == len(names):  # none of these does not hang on a label's prior
             return None
-        one = observations.at(np.array([i]))
-        asked = None if self._fitted.proportional else lambda pi: self._answered(one, pi).posterior[0]
-        outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
-        try:
-            found = find_flip(table.among_labels[i], outside, table.prior.probabilities, leading, asked)
-        except BadInput:  # an amortised network that was trained for one prior has no other answer
-            return None
+        prior = table.prior.probabilities
+        if self._fitted.proportional:
+            outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
+            found = exact_flip(table.among_labels[i], outside, prior, leading)
+        else:
+            one = observations.at(np.array([i]))
+            try:
+                found = searched_flip(prior, leading, lambda pi: self._answered(one, pi).posterior[0])
+            except BadInput:  # an amortised network that was trained for one prior has no other answer
+                return None
         return None if found is None else FlipAnswer(label=(*names, NONE_OF_THESE)[found[0]], prior=found[1])
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
