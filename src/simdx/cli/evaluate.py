@@ -89,7 +89,7 @@ def evaluate(
     if json:
         print_json({**record, "compare": found} if compare else record)
         return
-    from simdx.report.summary import print_evaluation
+    from simdx.report.evaluation import print_evaluation
 
     print_evaluation(result)
     for one in found:

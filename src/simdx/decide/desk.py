@@ -26,18 +26,9 @@ from simdx.answer import (
     SentenceEffect,
     ViewAnswer,
 )
+from simdx.decide import explain as why
 from simdx.decide.alarm import Alarms, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.explain import (
-    Clauses,
-    Telling,
-    exact_flip,
-    missing_finding,
-    runs_of_sentences,
-    searched_flip,
-    sentence_effects,
-    without_each,
-)
 from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, Tried, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
@@ -90,9 +81,9 @@ class Desk(TunedThresholds):
         return self._fitted.speed != "slow" and not self._fitted.remote
 
     @cached_property
-    def _clauses(self) -> Clauses:
+    def _clauses(self) -> why.Clauses:
         embedder = self._data.embedder
-        return Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
+        return why.Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
 
     @cached_property
     def refuted(self) -> tuple[str, ...]:
@@ -355,14 +346,16 @@ class Desk(TunedThresholds):
         """Sentence effects of every text, all shortened texts in one call of the method."""
         if not self._cheap:
             return None
-        parts = [runs_of_sentences(text) for text in texts]
-        variants = [without_each(p) if len(p) > 1 else [] for p in parts]
+        parts = [why.runs_of_sentences(text) for text in texts]
+        variants = [why.without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
         rest = self._answered(self._data.observe(flat, whole), prior).posterior if flat else posterior[:0]
         ends = np.cumsum([len(v) for v in variants])
         return [
-            sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
+            why.sentence_effects(
+                parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]]
+            )
             for i, p in enumerate(posterior)
         ]
 
@@ -373,11 +366,11 @@ class Desk(TunedThresholds):
         prior = table.prior.probabilities
         if self._fitted.proportional:
             outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
-            found = exact_flip(table.among_labels[i], outside, prior, leading)
+            found = why.exact_flip(table.among_labels[i], outside, prior, leading)
         else:
             one = observations.at(np.array([i]))
             try:
-                found = searched_flip(prior, leading, lambda pi: self._answered(one, pi).posterior[0])
+                found = why.searched_flip(prior, leading, lambda pi: self._answered(one, pi).posterior[0])
             except BadInput:  # an amortised network that was trained for one prior has no other answer
                 return None
         return None if found is None else FlipAnswer(label=(*names, NONE_OF_THESE)[found[0]], prior=found[1])
@@ -390,8 +383,8 @@ class Desk(TunedThresholds):
         def answer(texts: list[str]) -> Float:
             return self._answered(self._data.observe(texts, [text] * len(texts)), prior).posterior
 
-        return missing_finding(text, posterior, names, self._clauses, self.telling, answer)
+        return why.missing_finding(text, posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
-    def telling(self) -> Telling:
-        return Telling.of(self._data.bank)
+    def telling(self) -> why.Telling:
+        return why.Telling.of(self._data.bank)
