@@ -13,7 +13,7 @@ resample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,67 +85,13 @@ def transferred(panel: str) -> Rates:
     return Rates(inside, outside, labelled=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    value: float
-    interval: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Prevalence:
-    panel: str
-    n: int
-    labels: dict[str, Share]  # among the labels: together one
-    none: Share | None
-    refused: str | None  # why there is no share of none of these
-    basis: str
-
-    @property
-    def prior(self) -> dict[str, float]:
-        """The labels' shares as `--prior` takes them: four digits, none nought, together one."""
-        values = np.maximum([share.value for share in self.labels.values()], SMALLEST)
-        exact = values / values.sum() * 10_000
-        units = np.floor(exact).astype(int)
-        for i in np.argsort(units - exact)[: 10_000 - units.sum()]:
-            units[i] += 1
-        return {name: unit / 10_000 for name, unit in zip(self.labels, units.tolist(), strict=True)}
-
-    @property
-    def none_prior(self) -> float | None:
-        return None if self.none is None else round(float(np.clip(self.none.value, SMALLEST, 0.95)), 4)
-
-    def to_json(self) -> dict[str, Any]:
-        def told(share: Share | None) -> dict[str, Any] | None:
-            return None if share is None else {"share": share.value, "interval": list(share.interval)}
-
-        return {
-            "panel": self.panel,
-            "n": self.n,
-            "labels": {name: told(share) for name, share in self.labels.items()},
-            "none_of_these": told(self.none),
-            "refused": self.refused,
-            "basis": self.basis,
-            "prior": [f"{name}={value:g}" for name, value in self.prior.items()],
-            "none_prior": self.none_prior,
-        }
-
-    def lines(self) -> Iterator[str]:
-        yield f"{self.panel}, {self.n} texts; {self.basis}"
-        for name, share in sorted(self.labels.items(), key=lambda pair: -pair[1].value):
-            yield f"  {name:40} {share.value:6.1%}  ({share.interval[0]:.1%} to {share.interval[1]:.1%})"
-        if self.none is not None:
-            low, high = self.none.interval
-            yield f"  {NONE_OF_THESE:40} {self.none.value:6.1%}  ({low:.1%} to {high:.1%}) of all texts"
-        else:
-            yield f"  no share of {NONE_OF_THESE}: {self.refused}"
-        said = " ".join(f"--prior '{name}={value:g}'" for name, value in self.prior.items())
-        yield f"  to answer with these: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
-
-
 def prevalence(
     classifier: Classifier, texts: Sequence[str], cases: Sequence[Case] = (), seed: int = 0
-) -> Prevalence:
-    """Shares in these texts; `cases` are labelled ones that the classifier was calibrated on."""
+) -> dict[str, Any]:
+    """Shares in these texts: of each label among the labels, and of none of these or why there is none.
+
+    `cases` are labelled ones that the classifier was calibrated on.
+    """
     if len(texts) < FEWEST:
         raise BadInput(f"shares are read from {FEWEST} texts or more; there are {len(texts)}")
     names = classifier.panel.names
@@ -153,11 +99,46 @@ def prevalence(
     rates, refused, basis = rates_of(classifier, cases)
     none = table.out_of_class if refused is None else None
     found, intervals = estimated(table.among_labels, none, rates, np.random.default_rng(seed))
-    shares = [Share(float(v), (float(a), float(b))) for v, (a, b) in zip(found, intervals, strict=True)]
-    return Prevalence(
-        classifier.panel.name, len(texts), dict(zip(names, shares, strict=False)),
-        shares[-1] if none is not None else None, refused, basis,
-    )  # fmt: skip
+    shares = [
+        {"share": v, "interval": around} for v, around in zip(found.tolist(), intervals.tolist(), strict=True)
+    ]
+    of_none = None if none is None else round(float(np.clip(found[-1], SMALLEST, 0.95)), 4)
+    return {
+        "panel": classifier.panel.name,
+        "n": len(texts),
+        "labels": dict(zip(names, shares, strict=False)),
+        "none_of_these": None if none is None else shares[-1],
+        "refused": refused,
+        "basis": basis,
+        "prior": [f"{n}={p:g}" for n, p in zip(names, as_prior(found[: len(names)]), strict=True)],
+        "none_prior": of_none,
+    }
+
+
+def as_prior(shares: Float) -> list[float]:
+    """Shares of the labels as `--prior` takes them: four digits, none nought, together one."""
+    values = np.maximum(shares, SMALLEST)
+    exact = values / values.sum() * 10_000
+    units = np.floor(exact).astype(int)
+    units[np.argsort(units - exact)[: 10_000 - units.sum()]] += 1
+    return (units / 10_000).tolist()
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    def shown(name: str, share: Mapping[str, Any]) -> str:
+        low, high = share["interval"]
+        return f"  {name:40} {share['share']:6.1%}  ({low:.1%} to {high:.1%})"
+
+    yield f"{found['panel']}, {found['n']} texts; {found['basis']}"
+    for name, share in sorted(found["labels"].items(), key=lambda pair: -pair[1]["share"]):
+        yield shown(name, share)
+    if found["none_of_these"] is None:
+        yield f"  no share of {NONE_OF_THESE}: {found['refused']}"
+    else:
+        yield f"{shown(NONE_OF_THESE, found['none_of_these'])} of all texts"
+    said = " ".join(f"--prior '{one}'" for one in found["prior"])
+    none = found["none_prior"]
+    yield f"  to answer with these: {said}" + ("" if none is None else f" --none-prior {none:g}")
 
 
 def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | None, str | None, str]:

@@ -5,9 +5,8 @@ Each link says in words how it stands and, where it is not good, the one command
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,50 +27,38 @@ TOLD_APART = 0.75  # share of the bank's own texts, or AUROC of other conditions
 LEAST_USABLE = 0.5  # share of a model's texts that could be used
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
+class ChainLink(NamedTuple):
     name: str
     state: str
     says: str
     mend: str | None  # the command that makes it better; None where nothing is left to do
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    panel: str
-    links: tuple[ChainLink, ...]
-    label_some: str | None = None  # the command that measures; None where labelled cases have been looked at
+def _told(panel: str, links: Sequence[ChainLink], label_some: str | None = None) -> dict[str, Any]:
+    """`label_some`: the command that measures; None where labelled cases have been looked at."""
+    worst = min(links, key=lambda link: STATES.index(link.state))
+    weakest, mend = (None, None) if worst.state == "good" else (worst.name, worst.mend)
+    return {
+        "panel": panel, "links": [link._asdict() for link in links], "weakest": weakest,
+        "next": [command for command in dict.fromkeys((mend, label_some)) if command],
+    }  # fmt: skip
 
-    @property
-    def weakest(self) -> ChainLink | None:
-        """The link to mend next; None where all are good."""
-        worst = min(self.links, key=lambda link: STATES.index(link.state))
-        return None if worst.state == "good" else worst
 
-    def to_json(self) -> dict[str, Any]:
-        weakest = self.weakest
-        links = [asdict(link) for link in self.links]
-        following = [None if weakest is None else weakest.mend, self.label_some]
-        return {
-            "panel": self.panel, "links": links, "weakest": None if weakest is None else weakest.name,
-            "next": [command for command in dict.fromkeys(following) if command],
-        }  # fmt: skip
-
-    def lines(self) -> Iterator[str]:
-        for link in self.links:
-            yield f"{link.name:<12} {link.state:<8} {link.says}"
-        weakest = self.weakest
-        if weakest is not None:
-            yield f"weakest: the {weakest.name}. To improve it: {weakest.mend}"
-        if self.label_some is not None and (weakest is None or weakest.mend != self.label_some):
-            yield f"next: label a dozen of your own texts: {self.label_some}"
-        elif weakest is None:
-            yield "everything is in place"
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    for link in found["links"]:
+        yield f"{link['name']:<12} {link['state']:<8} {link['says']}"
+    following = list(found["next"])
+    if found["weakest"] is not None:
+        yield f"weakest: the {found['weakest']}. To improve it: {following.pop(0)}"
+    if following:
+        yield f"next: label a dozen of your own texts: {following[0]}"
+    elif found["weakest"] is None:
+        yield "everything is in place"
 
 
 def status_of(
     name: str, bank: Path | None = None, *, embedder: str | None = None, allow_remote: bool = False
-) -> Status:
+) -> dict[str, Any]:
     """Read from what lies on disk; nothing is asked, fitted or rehearsed."""
     source = load_source(name)
     where = name if name in PACKAGED else shlex.quote(str(name))
@@ -86,7 +73,7 @@ def status_of(
             raise
         says = "none yet, and the library does not know every label"
         links = (ChainLink("bank", "missing", says, ask), _descriptions(source.panel, where))
-        return Status(source.panel.name, links)
+        return _told(source.panel.name, links)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     found = look_up(address_for(PanelData.prepare(panel, chosen, model)), source.folder)
     measured = found is not None and (found.basis == "measured" or found.checked > 0)
@@ -97,7 +84,7 @@ def status_of(
         _calibration(found, calibrate, label_some),
         _descriptions(panel, where, from_library),
     )
-    return Status(panel.name, every, None if measured else label_some)
+    return _told(panel.name, every, None if measured else label_some)
 
 
 def made_by(folder: Path | None) -> Mapping[str, Any]:
@@ -137,16 +124,14 @@ def _bank(bank: Bank, ask: str, found: Calibration | None, made: Mapping[str, An
 
 
 def _background(bank: Bank, found: Calibration | None, ask: str, *, world: bool) -> ChainLink:
-    n = len(bank.background)
+    name, n = "background", len(bank.background)
     if n == 0 and not world:
-        return ChainLink(
-            "background", "missing", "no background texts, so none of these cannot be estimated", ask
-        )
+        return ChainLink(name, "missing", "no background texts, so none of these cannot be estimated", ask)
     auroc = None if found is None else found.auroc
     told = "" if auroc is None else f"; held-out unrelated texts are recognised (AUROC {auroc:.2f})"
     says = f"{n} background texts{told}" if n else f"the rest of the library{told}"
     weak = (n < LEAST_BACKGROUND and not world) or (auroc is not None and auroc < TOLD_APART)
-    return ChainLink("background", *(("weak", says, ask) if weak else ("good", says, None)))
+    return ChainLink(name, "weak", says, ask) if weak else ChainLink(name, "good", says, None)
 
 
 def _calibration(found: Calibration | None, calibrate: str, label_some: str) -> ChainLink:

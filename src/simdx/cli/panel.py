@@ -191,10 +191,10 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
 @options.spread
 def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
-    from simdx.status import status_of
+    from simdx.status import lines, status_of
 
     found = status_of(name, **asdict(chosen))
-    say(json, found.to_json(), *found.lines())
+    say(json, found, *lines(found))
 
 
 @app.command()
@@ -284,6 +284,7 @@ def prevalence(
     from simdx.classifier import Classifier
     from simdx.datasets import read_cases
     from simdx.panels import load_panel
+    from simdx.prevalence import lines
     from simdx.prevalence import prevalence as found_in
     from simdx.types import NONE_OF_THESE
 
@@ -291,7 +292,7 @@ def prevalence(
     cases = () if data is None else read_cases(data, labels=known).cases
     classifier = Classifier(panel, **asdict(chosen), calibration_cases=cases)
     found = found_in(classifier, texts, cases, seed)
-    say(json, found.to_json(), *found.lines())
+    say(json, found, *lines(found))
 
 
 @app.command("compile")
