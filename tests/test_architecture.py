@@ -18,7 +18,7 @@ ORDER = [
     "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
     "methods", "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier",
     "to_label", "prevalence", "estimator", "runs",
-    "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
+    "evaluation", "report", "transfer", "evaluate", "bank_score", "review",
     "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import bank_for
-from simdx.datasets import Dataset, read_cases
+from simdx.datasets import read_cases
 from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
@@ -38,16 +38,9 @@ class Found:
     kept: Path | None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "panel": self.panel,
-            "embedder": self.embedder,
-            "texts": self.texts,
-            "background": self.background,
-            "calibration": asdict(self.calibration),
-            "sentence": self.calibration.sentence(),
-            "never_accepts_because": list(self.unchecked),
-            "kept": None if self.kept is None else str(self.kept),
-        }
+        found = asdict(self)
+        found |= {"never_accepts_because": found.pop("unchecked"), "kept": self.kept and str(self.kept)}
+        return {**found, "sentence": self.calibration.sentence()}
 
     def lines(self) -> Iterator[str]:
         c = self.calibration
@@ -94,7 +87,13 @@ def calibrate_panel(
     second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
     if inside is not None:
         second = _second_writer(panel, inside, outside, set(chosen.texts))
-    cases = None if data is None else _labelled(panel, chosen, data)
+    cases = None
+    if data is not None:  # checked before anything long begins; those of none of the labels are named so
+        cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))
+        held = {*chosen.texts, *chosen.background}
+        if known := sum(text in held for text in cases.texts):
+            raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
+        refuse_few(cases.cases)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     panel_data = PanelData.prepare(panel, chosen, model)
     announce(f"calibrating: {FOLDS} fits, {len(chosen.texts)} held-out texts; no language model is called")
@@ -109,16 +108,6 @@ def calibrate_panel(
         raise BadInput(f"the calibration cannot be saved: {problem}") from None
     texts, others = len(chosen.texts), len(chosen.background)
     return Found(panel.name, model.id, texts, others, found, found.failures_over(chosen), kept)
-
-
-def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
-    """Labelled cases, those of none of the labels named so; checked before anything long begins."""
-    cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))
-    held = {*bank.texts, *bank.background}
-    if known := sum(text in held for text in cases.texts):
-        raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
-    refuse_few(cases.cases)
-    return cases
 
 
 def _second_writer(panel: Panel, inside: Path, outside: Sequence[Path], held: set[str]) -> SecondWriter:

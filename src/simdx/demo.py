@@ -89,22 +89,21 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
         report = build_bank(panel, simulator, settings, Path(scratch) / "bank")
         simulator.close()
         fresh = read_bank(Path(scratch) / "bank", panel)
-    written = [(panel.names[i], text) for i, text in zip(fresh.label_index, fresh.texts, strict=True)]
     rejected = ", ".join(f"{n} {reason}" for reason, n in report.rejected.items()) or "none"
     console.print(
         f"  {report.answers} answers, {report.completion_tokens} tokens in {report.seconds:.0f} s; "
         f"rejected: {rejected}"
     )
-    answers = classifier.infer([text for _, text in written])
     rows: list[tuple[str, str, str]] = []
     hits = 0
-    for (label, text), answer in zip(written, answers, strict=True):
-        hits += answer.label == label
-        mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
-        flat, share = " ".join(text.split()), answer.posterior[label]
+    for k, text, answer in zip(fresh.label_index, fresh.texts, classifier.infer(fresh.texts), strict=True):
+        label, flat = panel.names[k], " ".join(text.split())
+        share, mark = answer.posterior[label], "[red]✗[/]"
+        if answer.label == label:
+            hits, mark = hits + 1, "[green]✓[/]"
         console.print(f"  {mark} {label:<30} {bar(share, 12)} {share:.2f}  [dim]{flat[:90]}…[/]")
         rows.append((label, f"{answer.label} ({answer.posterior[answer.label]:.2f})", text))
-    summary = f"{hits} of {len(written)} land on the label they were written for."
+    summary = f"{hits} of {len(fresh.texts)} land on the label they were written for."
     console.print(f"  [bold]{summary}[/]")
     return (
         "<h2>Fresh texts by the embedded model</h2>"

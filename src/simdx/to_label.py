@@ -78,10 +78,9 @@ def read_texts(path: Path) -> list[str]:
         raise BadInput(f"{path.name} is not UTF-8 text") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
-    paragraphs = [" ".join(part.split()) for part in whole.split("\n\n")]
-    several = sum(map(bool, paragraphs)) > 1
-    texts = paragraphs if several else [line.strip() for line in whole.splitlines()]
-    return [text[:LARGEST] for text in texts if text]
+    paragraphs = [text for part in whole.split("\n\n") if (text := " ".join(part.split()))]
+    lines = [text for line in whole.splitlines() if (text := line.strip())]
+    return [text[:LARGEST] for text in (paragraphs if len(paragraphs) > 1 else lines)]
 
 
 def labelled_file(panel: Path) -> Path:

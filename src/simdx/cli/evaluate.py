@@ -38,11 +38,11 @@ def evaluate(
     json: options.AsJson = False,
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
-    from simdx.compare import Run, lines, paired
     from simdx.datasets import open_data, read_cases
     from simdx.datasets.dataset import check_options
     from simdx.datasets.differential import differentials
     from simdx.evaluate import evaluate as run
+    from simdx.evaluation import Run, lines, paired
     from simdx.fitting import methods
     from simdx.panels import load_panel
     from simdx.types import NONE_OF_THESE
@@ -121,7 +121,7 @@ def compare(
     json: options.AsJson = False,
 ) -> None:
     """Differences between two runs on the same cases: paired bootstrap intervals and p-values."""
-    from simdx.compare import Run, lines, paired
+    from simdx.evaluation import Run, lines, paired
 
     found = paired(Run.read(first), Run.read(second), resamples=resamples, seed=seed)
     say(json, found, *lines(found))
