@@ -42,10 +42,10 @@ def test_long_cases_are_grouped_without_losing_a_word() -> None:
 def test_effects_are_what_is_lost_without_each_part() -> None:
     parts = ["alpha beta gamma.", "delta epsilon zeta."]
     rest = np.array([[0.2, 0.8], [0.9, 0.1]])
-    found = sentence_effects(parts, 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest)
+    asked = (0, np.array([0.7, 0.3]), np.array([0.5, 0.5]))
+    found = sentence_effects(parts, *asked, rest)
     assert [(e.text, round(e.effect, 6)) for e in found] == [(parts[0], 0.5), (parts[1], -0.2)]
-    alone = sentence_effects(parts[:1], 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest[:0])
-    assert alone[0].effect == pytest.approx(0.2)
+    assert sentence_effects(parts[:1], *asked, rest[:0])[0].effect == pytest.approx(0.2)
     assert without_each(parts) == [parts[1], parts[0]]
 
 
@@ -55,9 +55,8 @@ def classifier(toy_panel: Panel, toy_bank: Bank) -> Classifier:
 
 
 def test_the_sentence_that_matters_comes_first(classifier: Classifier) -> None:
-    answer = classifier.infer(
-        "There is nothing here. The motor lost oil and the piston broke. Someone said so."
-    )
+    text = "There is nothing here. The motor lost oil and the piston broke. Someone said so."
+    answer = classifier.infer(text)
     assert answer.label == "engine"
     assert "piston" in answer.sentences[0].text
     assert answer.sentences[0].effect > 0
@@ -68,8 +67,7 @@ def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
     leading = [e for e in answer.evidence if e.label == answer.label]
     assert len(leading) == 3
     assert all(e.share is not None and 0 < e.share <= 1 for e in answer.evidence)
-    shares = [e.share or 0 for e in leading]
-    assert shares == sorted(shares, reverse=True)
+    assert [e.share for e in leading] == sorted((e.share for e in leading), reverse=True)
     assert [e.distance for e in leading] == sorted(e.distance for e in leading)
 
 
