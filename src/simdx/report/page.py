@@ -1,7 +1,7 @@
 """Answers as one self-contained HTML page: no script, no request to any host, readable in print.
 
 Pages are Jinja2 templates that escape every value. What they are given as HTML is marked `safe` in the
-template: our own drawings, and what `render`'s callers put before and after the answers.
+template: our own drawings, and what `render`'s callers put after the answers.
 """
 
 import json
@@ -71,13 +71,12 @@ def render(
     *,
     panel: Panel | None = None,
     notice: str = "",
-    preface: str = "",
     afterword: str = "",
 ) -> str:
-    """The page; `panel` says whether its disclaimer is a clinic's. `preface` and `afterword` are HTML."""
+    """The page; `panel` says whether its disclaimer is a clinic's. `afterword` is HTML."""
     return fill(
         "answers.html", title=title, disclaimer=disclaimer(panel), notice=notice, sections=sections,
-        preface=preface, afterword=afterword, no_promise=NO_PROMISE,
+        afterword=afterword, no_promise=NO_PROMISE,
     )  # fmt: skip
 
 
