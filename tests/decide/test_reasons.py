@@ -15,7 +15,6 @@ from simdx.decide.explain import (
     searched_flip,
     sentence_effects,
     split_sentences,
-    without_each,
 )
 from simdx.types import Bank, Float, Panel
 
@@ -40,13 +39,16 @@ def test_long_cases_are_grouped_without_losing_a_word() -> None:
 
 
 def test_effects_are_what_is_lost_without_each_part() -> None:
-    parts = ["alpha beta gamma.", "delta epsilon zeta."]
-    rest = np.array([[0.2, 0.8], [0.9, 0.1]])
-    asked = (0, np.array([0.7, 0.3]), np.array([0.5, 0.5]))
-    found = sentence_effects(parts, *asked, rest)
-    assert [(e.text, round(e.effect, 6)) for e in found] == [(parts[0], 0.5), (parts[1], -0.2)]
-    assert sentence_effects(parts[:1], *asked, rest[:0])[0].effect == pytest.approx(0.2)
-    assert without_each(parts) == [parts[1], parts[0]]
+    first, second = "Alpha beta gamma.", "Delta epsilon zeta."
+    posterior, prior = np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0.5, 0.5])
+
+    def answer(shortened: list[str], whole: list[str]) -> Float:
+        assert (shortened, whole) == ([second, first], [f"{first} {second}"] * 2)
+        return np.array([[0.2, 0.8], [0.9, 0.1]])
+
+    both, alone = sentence_effects([f"{first} {second}", first], posterior, prior, answer)
+    assert [(e.text, round(e.effect, 6)) for e in both] == [(first, 0.5), (second, -0.2)]
+    assert [(e.text, round(e.effect, 6)) for e in alone] == [(first, 0.2)]
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, dec
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -155,7 +154,12 @@ class Desk(TunedThresholds):
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
         notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
-        sentences = self._sentences(observations.texts, table.posterior, prior) if explain else None
+        sentences = None
+        if explain and self._cheap:
+            sentences = why.sentence_effects(
+                observations.texts, table.posterior, prior,
+                lambda some, whole: self._answered(self._data.observe(some, whole), prior).posterior,
+            )  # fmt: skip
         second, promise = table.second_order, self._promise(prior)
         even = self._even(observations, prior)
         beyond = self._beyond(observations, table)
@@ -258,7 +262,7 @@ class Desk(TunedThresholds):
         """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
         from simdx.decide.tune import FOLDS, folds_in_turn, tune_on_labelled
 
-        answers, panel = self._even_answers(cases), self._data.panel
+        answers, panel = self._answered(cases, self._uniform), self._data.panel
 
         def tuned(rows: Int) -> Policy:
             known = answers.at(rows), truth[rows]
@@ -280,32 +284,38 @@ class Desk(TunedThresholds):
 
     def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
         """What labelled cases show of accepting under this policy, in which they had no part."""
-        answers = self._even_answers(cases)
+        answers = self._answered(cases, self._uniform)
         wrong = answers.posterior.argmax(axis=1) != truth
         return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
 
     def _evidence(
         self, policy: Policy, inside: Tried, wrong: Mask, outside: Observations, source: str
     ) -> AcceptEvidence:
-        beyond = self.under(policy).tried(outside, self._even_answers(outside))
+        beyond = self.under(policy).tried(outside, self._answered(outside, self._uniform))
         return AcceptEvidence.counted(inside, wrong, beyond, self.evidence_key(policy), source)
 
-    def _even_answers(self, observations: Observations) -> AnswerTable:
-        return self._fitted.answer(observations, Prior.uniform(len(self._data.panel.names)))
+    @cached_property
+    def _uniform(self) -> Float:
+        k = len(self._data.panel.names)
+        return np.full(k, 1 / k)
+
+    def _answered(self, observations: Observations, prior: Float) -> AnswerTable:
+        return self._fitted.answer(observations, Prior(prior, float(len(prior))))
 
     def _even(self, observations: Observations, prior: Float) -> Float | None:
         """(N, K) posteriors under the even prior, where the given one excludes labels."""
-        if not excluded(prior).any() or not self._cheap:
-            return None
-        with suppress(BadInput):  # an amortised network that was trained for one prior has no other answer
-            return self._answered(observations, np.full(len(prior), 1 / len(prior))).of_labels
+        if excluded(prior).any() and self._cheap:
+            with suppress(
+                BadInput
+            ):  # an amortised network that was trained for one prior has no other answer
+                return self._answered(observations, self._uniform).of_labels
         return None
 
     def _promise(self, prior: Float) -> str | None:
         """What labelled cases have shown of accepted answers like these: same bank and method, even prior."""
         risk = self.policy.risk
         held = risk is not None and risk.entropy_bits is not None and self.policy.fits(self.fingerprint)
-        if risk is None or not held or not np.allclose(prior, 1 / len(prior)):
+        if risk is None or not held or not np.allclose(prior, self._uniform):
             return None
         return (
             f"at most {risk.target:.0%} of accepted answers are wrong, shown on {risk.n} labelled cases "
@@ -327,37 +337,15 @@ class Desk(TunedThresholds):
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         known = () if scores is None else tuple(scores[n] for n in names)
         limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
-        of_labels, uniform = table.of_labels, np.full(len(prior), 1 / len(prior))
-        if not np.allclose(prior, uniform):
+        of_labels = table.of_labels
+        if not np.allclose(prior, self._uniform):
             # The scores stay those that were calibrated, under the uniform prior; the labels' shares change.
             moved = limits.under(prior) if self._cheap else None
             if moved is None:
                 return None, ("the policy was calibrated under the uniform prior: no conformal set",)
-            limits, of_labels = moved, self._answered(observations, uniform).of_labels
+            limits, of_labels = moved, self._answered(observations, self._uniform).of_labels
         inside = limits.sets(of_labels)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
-
-    def _answered(self, observations: Observations, prior: Float) -> AnswerTable:
-        return self._fitted.answer(observations, Prior(prior, float(len(prior))))
-
-    def _sentences(
-        self, texts: Sequence[str], posterior: Float, prior: Float
-    ) -> list[tuple[SentenceEffect, ...]] | None:
-        """Sentence effects of every text, all shortened texts in one call of the method."""
-        if not self._cheap:
-            return None
-        parts = [why.runs_of_sentences(text) for text in texts]
-        variants = [why.without_each(p) if len(p) > 1 else [] for p in parts]
-        flat = [v for vs in variants for v in vs]
-        whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = self._answered(self._data.observe(flat, whole), prior).posterior if flat else posterior[:0]
-        ends = np.cumsum([len(v) for v in variants])
-        return [
-            why.sentence_effects(
-                parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]]
-            )
-            for i, p in enumerate(posterior)
-        ]
 
     def _flip(self, observations: Observations, i: int, table: AnswerTable) -> FlipAnswer | None:
         names, leading = self._data.panel.names, int(table.posterior[i].argmax())

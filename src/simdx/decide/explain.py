@@ -87,27 +87,27 @@ def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
     return [" ".join(part) for part in parts]
 
 
-def without_each(parts: Sequence[str]) -> list[str]:
-    return [" ".join(p for j, p in enumerate(parts) if j != i) for i in range(len(parts))]
-
-
 def sentence_effects(
-    parts: Sequence[str], outcome: int, posterior: Float, prior: Float, rest: Float
-) -> tuple[SentenceEffect, ...]:
-    """Effects on the leading outcome, strongest first.
+    texts: Sequence[str], posterior: Float, prior: Float, answer: Callable[[list[str], list[str]], Float]
+) -> list[tuple[SentenceEffect, ...]]:
+    """Effects on each text's leading outcome, strongest first.
 
-    `rest` holds the posteriors of the case without each of its P parts, a row each. The only part of a case
-    is compared with the prior, which is the answer to an empty text; none of these has no prior to compare.
+    `answer(shortened, whole)` has the posteriors of all shortened texts. The only part of a case is compared
+    with the prior, which is the answer to an empty text; none of these has no prior to compare.
     """
-    if not parts or (len(parts) == 1 and outcome >= len(prior)):
-        return ()
-    if len(parts) == 1:
-        return (SentenceEffect(text=parts[0], effect=float(posterior[outcome] - prior[outcome])),)
-    effects = [
-        SentenceEffect(text=part, effect=float(posterior[outcome] - p))
-        for part, p in zip(parts, rest[:, outcome], strict=True)
-    ]
-    return tuple(sorted(effects, key=lambda e: -abs(e.effect)))
+    parts = [runs_of_sentences(text) for text in texts]
+    owner = np.array([i for i, own in enumerate(parts) for _ in own if len(own) > 1], dtype=int)
+    shortened = [" ".join(own[:j] + own[j + 1 :]) for own in parts if len(own) > 1 for j in range(len(own))]
+    rest = answer(shortened, [texts[i] for i in owner]) if shortened else posterior[:0]
+    out = []
+    for i, (own, lead) in enumerate(zip(parts, posterior.argmax(axis=1).tolist(), strict=True)):
+        without = rest[owner == i, lead] if len(own) > 1 else prior[lead : lead + 1]
+        effects = [
+            SentenceEffect(text=part, effect=float(posterior[i, lead] - p))
+            for part, p in zip(own, without, strict=False)
+        ]
+        out.append(tuple(sorted(effects, key=lambda e: -abs(e.effect))))
+    return out
 
 
 # --------------------------------------------------------------------------- flip
