@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from simdx.types import NONE_OF_THESE, Float, SecondOrder, Trace
-from simdx.words import alarm_words, drawn_around, headline, leading, outside_words, simplex_words
+from simdx.words import ACTIONS, alarm_words, drawn_around, leading, outside_words, simplex_words
 
 _BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits")  # of a trace
@@ -242,8 +242,9 @@ class Answer(Part):
 
     @property
     def headline(self) -> str:
-        """The decision in a line, the same for every reader."""
-        return headline(self.decision.action, self.leading)
+        """The decision in a line; a case sent to review is not announced as the label it may well not be."""
+        action = self.decision.action
+        return ACTIONS[action] if action == "review" else f"{ACTIONS[action]}: {self.leading}"
 
     @property
     def second_order_is_its_own(self) -> bool:

@@ -22,11 +22,6 @@ def leading(label: str, posterior: Mapping[str, float]) -> str:
     return f"{label}, {percent(posterior[label])}"
 
 
-def headline(action: str, lead: str) -> str:
-    """A case sent to review is not announced as the label it may well not be."""
-    return ACTIONS[action] if action == "review" else f"{ACTIONS[action]}: {lead}"
-
-
 def percent(p: float) -> str:
     """Whole percents, and never a certainty that is only rounding."""
     return (

@@ -9,7 +9,7 @@ import pytest
 from simdx.answer import NearCondition, OutsideAnswer, TextSpan
 from simdx.classifier import Classifier
 from simdx.metrics.gaps import SMALL, Gap
-from simdx.report.page import Section, fill, render, table
+from simdx.report.page import Afterword, Section, fill, render
 from simdx.review import form_page
 from tests.service.conftest import tickets
 
@@ -17,7 +17,7 @@ HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
 GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
-    "table": lambda: table([HOSTILE], [[HOSTILE]]),
+    "table": lambda: render(HOSTILE, [], afterword=Afterword(HOSTILE, HOSTILE, [HOSTILE], [[HOSTILE]])),
     "gaps": lambda: fill("gaps.html", gaps=[GAP], correction="holm", small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]
