@@ -5,7 +5,7 @@ that a person must see) calls for review; doubt about the *answer* (mass left el
 must not be missed, a sentence it does not explain) calls for more tests. A utility matrix, where given,
 replaces the thresholds of the second kind by the decision of largest expected utility. All reasons that hold
 are collected; the gravest decides. An answer within every limit is `accept` only where labelled cases have
-shown what accepting costs (`evidence`); else it is `likely`, and the reasons say what is missing.
+shown what accepting costs (`policy`); else it is `likely`, and the reasons say what is missing.
 """
 
 from collections.abc import Iterator

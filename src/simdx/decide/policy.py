@@ -1,23 +1,19 @@
 """The decision policy: every number and rule that turns an answer into an action, in one readable file.
 
-A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says where its thresholds come
-from (round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and
-method they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
+A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says where its thresholds come from
+(round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and method
+they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
 
-Accepting needs evidence, because a list of labels is never all that a text can be about. So a panel accepts
-an answer only where labelled cases have shown two things: that accepted answers are right, and that at most
-`MOST_OUTSIDE` of cases of no label would be accepted (the upper end of a one-sided 95 % Clopper–Pearson
-interval, so that 59 cases without one accepted are enough, and 59 are needed). Else the strongest action is
-`likely`.
+Accepting needs evidence, because a list of labels is never all that a text can be about: labelled cases must
+have shown that accepted answers are right, and that at most `MOST_OUTSIDE` of cases of no label would be
+accepted (the upper end of a one-sided 95 % Clopper–Pearson interval: 59 cases without one accepted are
+enough, and are needed). Else the strongest action is `likely`.
 
 Where too many outside cases pass every check, the record sets a limit: an answer is accepted only where none
 of these has less than that probability. The limit is chosen on the outside cases, so each fifth of them is
-counted under the limit of the other four. It is drawn for `AIM` of what would be allowed, because the count
-may be worse.
-
-The record belongs to one bank, embedder, method, recipe and policy (`made_for`), and counts for nothing else.
-`simdx policy tune --data … --ood …` writes it into the policy file. Packaged panels have theirs in
-`data/evidence.json`, written by `benchmarks/packaged.py`.
+counted under the limit of the other four; it is drawn for `AIM` of what would be allowed, because the count
+may be worse. The record belongs to one bank, embedder, method, recipe and policy (`made_for`) and counts for
+nothing else. Packaged panels have theirs in `data/evidence.json`, written by `benchmarks/packaged.py`.
 """
 
 from __future__ import annotations

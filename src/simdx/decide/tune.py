@@ -1,23 +1,20 @@
 """Choosing a policy's thresholds: from simulated text, or from labelled cases with a stated risk.
 
 A threshold on a kind of bits is set only where those bits tell errors from correct answers (AUROC above
-`USEFUL` on the same texts; it is recorded either way): a decision should not rest on a number that does not
-know. Entropy may rise as far as the error rate among accepted answers stays at the target. Aleatoric and
-epistemic bits may rise to what all but 1 % of correct answers have. Simulated text is cleaner than real text,
-so what it says only ever tightens the round figures, never loosens them.
+`USEFUL` on the same texts; it is recorded either way). Entropy may rise as far as the error rate among
+accepted answers stays at the target; aleatoric and epistemic bits to what all but 1 % of correct answers
+have. Simulated text is cleaner than real text, so what it says only ever tightens the round figures, never
+loosens them.
 
-A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
-all, and everything is sent on. Below `LEAST_HELD_OUT` held-out texts the round figures stay as they are, and
-the policy says so. What few texts can do is refute: where more of the confident answers to them are wrong
-than the risk allows by chance (a binomial test at 5 %), auto-accept is off.
-
-Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
+Below `LEAST_HELD_OUT` held-out texts a bank is too small to say anything: with a dozen, one wrong answer
+allows no entropy at all. The round figures stay, and the policy says so. What few texts can do is refute:
+where more of the confident answers to them are wrong than the risk allows by chance, auto-accept is off.
 
 Labelled cases give conformal sets (`metrics.conformal`) and the largest entropy up to which answers may be
 accepted with at most the target rate of errors, at a stated confidence, whatever the distribution (learn then
 test, Angelopoulos et al. 2021: a binomial test of each entropy, Holm's correction over all). The entropies
 are fixed in advance, so they owe nothing to the labels. With outside cases they also give the evidence that
-accepting needs (`evidence`).
+accepting needs (`policy`).
 """
 
 from collections.abc import Mapping
@@ -175,7 +172,7 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
     """Rows of the bank and their answers, each by a fit on the other folds.
 
     A label's only text stays in every fit and is not answered; where no label has two, all rows come back
-    without answers. Simulated text is cleaner than real text; figures from here are a starting point.
+    without answers.
     """
     bank, embedded = data.bank, data.embedded
     # With the calibration of the whole bank, as it is what will answer; but weighing the library as well
