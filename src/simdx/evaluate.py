@@ -52,15 +52,18 @@ class _Asked:
 
     @property
     def hashes(self) -> dict[str, str]:
-        one, data = self.classifier, {name: data.hash for name, data in self.data.items()}
-        return {"panel": one.panel.hash, "bank": one.bank.identity, "embedder": one.embedder.id, **data}
+        return {**self._sources, **{name: data.hash for name, data in self.data.items()}}
+
+    @property
+    def _sources(self) -> dict[str, str]:
+        one = self.classifier
+        return {"panel": one.panel.hash, "bank": one.bank.identity, "embedder": one.embedder.id}
 
     def key(self, name: str) -> str:
         """Everything that decides the numbers of one data set."""
         data = self.data[name]
         told = "" if self.options is None else content_hash(*map(str, map(self._options_of, data.cases)))
-        sources = {source: self.hashes[source] for source in ("panel", "bank", "embedder")}
-        return identity(self.settings, {**sources, "data": data.hash + told, "columns": "3"})[:24]
+        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "3"})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
         return store.answers(self.key(name), self.data[name].cases, self._answer, **how)
