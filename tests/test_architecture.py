@@ -16,8 +16,8 @@ FREE = {"types", "errors", "plugins"}  # every room may use them
 ORDER = [
     "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "reading",
     "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
-    "methods", "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier",
-    "to_label", "prevalence", "estimator", "runs",
+    "methods", "upkeep", "amortised", "baselines", "fitting", "decide", "classifier",
+    "archive", "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "bank_score", "review",
     "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip

@@ -103,11 +103,10 @@ def build(
     from simdx.bank.files import read_bank
     from simdx.bank.plan import NEXT, larger_than, voice_for, weak_model_words
     from simdx.bank.report import estimate, failed_line
-    from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator, identity_of
-    from simdx.status import made_by, weaknesses
+    from simdx.upkeep import calibrate_panel, made_by, weaknesses
 
     chosen, out = load_panel(panel), wanted.out
     settings, left_out = wanted.settings(chosen, voice or voice_for(simulator), facets=facets)

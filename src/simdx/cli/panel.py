@@ -191,7 +191,7 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
 @options.spread
 def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
-    from simdx.status import lines, status_of
+    from simdx.upkeep import lines, status_of
 
     found = status_of(name, **asdict(chosen))
     say(json, found, *lines(found))
@@ -218,8 +218,8 @@ def calibrate(
     20 of your own texts, one key each; labels are kept beside the panel after every key, and the same command
     goes on. From 8 on it measures, as --data does.
     """
-    from simdx.calibrate import calibrate_panel
     from simdx.cli.progress import Progress
+    from simdx.upkeep import calibrate_panel
 
     if ask is not None:
         if data is not None:
@@ -237,11 +237,11 @@ def calibrate(
 
 def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json: bool) -> Path | None:
     """Labels given in the terminal, as a file to measure on; None while there are too few."""
+    from simdx.archive import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
     from simdx.classifier import Classifier
     from simdx.cli.label import ask_labels
     from simdx.methods.calibration import FEWEST_CASES
     from simdx.panels import PACKAGED
-    from simdx.to_label import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
 
     if name in PACKAGED:
         raise BadInput(f"'{name}' is packaged, and labels are kept beside a panel file of yours")
@@ -281,11 +281,11 @@ def prevalence(
     json: options.AsJson = False,
 ) -> None:
     """How common the labels, and none of these, are in an archive: shares with intervals, and as priors."""
+    from simdx.archive import lines
+    from simdx.archive import prevalence as found_in
     from simdx.classifier import Classifier
     from simdx.datasets import read_cases
     from simdx.panels import load_panel
-    from simdx.prevalence import lines
-    from simdx.prevalence import prevalence as found_in
     from simdx.types import NONE_OF_THESE
 
     texts, known = read_cases(unlabelled, labelled=False).texts, (*load_panel(panel).names, NONE_OF_THESE)
