@@ -140,10 +140,8 @@ def _bandwidth(
 
 def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
     """(N, n) true where a case's text is the bank row's own text."""
-    number: dict[str, int] = {}
-    row = np.array([number.setdefault(t, len(number)) for t in bank_texts])
-    case = np.array([number.get(t, -1) for t in texts])
-    return case[:, None] == row[None, :]
+    case, row = np.array(texts, dtype=object), np.array(bank_texts, dtype=object)
+    return np.asarray(case[:, None] == row[None, :], dtype=bool)
 
 
 # --------------------------------------------------------------------------- the alarm

@@ -123,11 +123,6 @@ class Desk(TunedThresholds):
         named = (meant_by(label.name) for label in labels)
         return any(match is not None and match.condition.medical for match in named)
 
-    @cached_property
-    def _round_figures(self) -> tuple[str, ...]:
-        few = too_few(self.policy)
-        return (f"default thresholds are used: {few}",) if few else ()
-
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
         found, opinions = self.alarm.judge(observations, table.of_labels, table.prior.probabilities)
@@ -153,7 +148,9 @@ class Desk(TunedThresholds):
         names, prior, of_labels = self._data.panel.names, table.prior.probabilities, table.of_labels
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
+        few = too_few(self.policy)
+        said = (None if few is None else f"default thresholds are used: {few}", note)
+        notes = (*withheld, *(one for one in said if one is not None))
         sentences = None
         if explain and self._cheap:
             sentences = why.sentence_effects(

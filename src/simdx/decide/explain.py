@@ -74,17 +74,10 @@ def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
     sentences = split_sentences(text)
     if len(sentences) <= most:
         return sentences
-    total = sum(len(s) for s in sentences)
-    parts: list[list[str]] = [[]]
-    done = 0
-    for i, sentence in enumerate(sentences):
-        left = len(sentences) - i
-        full = done >= total * len(parts) / most
-        if parts[-1] and len(parts) < most and (full or left <= most - len(parts)):
-            parts.append([])
-        parts[-1].append(sentence)
-        done += len(sentence)
-    return [" ".join(part) for part in parts]
+    length = np.array([len(sentence) for sentence in sentences])
+    middle = np.cumsum(length) - length / 2
+    run = (middle / length.sum() * most).astype(int)  # a sentence is where its middle is
+    return [" ".join(sentences[i] for i in np.flatnonzero(run == k)) for k in np.unique(run)]
 
 
 def sentence_effects(
@@ -259,12 +252,6 @@ class Clauses:
         texts = tuple(clause for clause, _ in found)
         return cls(texts, np.array([label for _, label in found], dtype=int), embed(texts))
 
-    def about(self, vector: Float, label: int, count: int) -> list[str]:
-        """The label's clauses nearest to one."""
-        rows = np.flatnonzero(self.label_index == label)
-        nearest = rows[np.argsort(-(self.vectors[rows] @ vector), kind="stable")[:count]]
-        return [self.texts[i] for i in nearest]
-
     def open_findings(self, text: str, labels: Sequence[int], telling: Telling) -> list[int]:
         """Rows to ask about: the most telling of each label, each about something else, none said already."""
         said, out = stems(text), []
@@ -302,7 +289,9 @@ def missing_finding(
     tried = []
     for t, row in enumerate(topics):
         for k in labels:
-            said = clauses.about(clauses.vectors[row], k, PER_LABEL)
+            own = np.flatnonzero(clauses.label_index == k)
+            nearest = own[np.argsort(-(clauses.vectors[own] @ clauses.vectors[row]), kind="stable")]
+            said = [clauses.texts[i] for i in nearest[:PER_LABEL]]
             share = float(posterior[k]) / len(said) if said else 0.0
             tried += [(f"{text} {clause[0].upper()}{clause[1:]}.", share, t) for clause in said]
     bits = entropy_bits(answer([variant for variant, _, _ in tried]))
