@@ -14,11 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.answer import DecisionAnswer
+from simdx.answer import DecisionAnswer, alarm_words, percent
 from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
 from simdx.types import NONE_OF_THESE, Float, Mask, Panel
-from simdx.words import alarm_words, percent
 
 ROUND_FIGURES = Policy()
 # A prior below it all but excludes a label; on panels of more than 50 labels, one below half an even share.

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from simdx.answer import Answer
+from simdx.answer import ACTIONS, Answer, percent
 from simdx.evaluation import Evaluation
 from simdx.metrics import HEADLINE
 from simdx.metrics.gaps import SMALL, Gap
@@ -20,7 +20,6 @@ from simdx.report import plots
 from simdx.report.page import fill
 from simdx.report.terminal import escape
 from simdx.types import Panel, entropy_bits
-from simdx.words import ACTIONS, percent
 
 _NAMES = {
     "accuracy": "Accuracy",

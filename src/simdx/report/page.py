@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from simdx.answer import Answer
+from simdx.answer import NO_PROMISE, Answer
 from simdx.panels import disclaimer
 from simdx.report import plots
 from simdx.types import Float, Panel
-from simdx.words import NO_PROMISE
 
 
 @dataclass(frozen=True, slots=True)

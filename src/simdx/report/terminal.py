@@ -6,10 +6,9 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.text import Text
 
-from simdx.answer import Answer
+from simdx.answer import ACTIONS, NO_PROMISE, Answer, percent
 from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
-from simdx.words import ACTIONS, NO_PROMISE, percent
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _COLOUR = {"accept": "green", "likely": "blue", "test": "yellow", "review": "magenta"}

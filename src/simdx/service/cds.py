@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from simdx.answer import ACTIONS, NO_PROMISE, leading
 from simdx.service.problems import Problem
 from simdx.service.schemas import shown
 from simdx.types import NONE_OF_THESE, Panel
-from simdx.words import ACTIONS, NO_PROMISE, leading
 
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters

@@ -13,8 +13,8 @@ from html import escape
 from typing import Any
 
 from simdx import __version__
+from simdx.answer import ACTIONS
 from simdx.types import NONE_OF_THESE, Label, Panel
-from simdx.words import ACTIONS
 
 FHIR_VERSION = "4.0.1"
 RELEASED = "2026-11-01"  # when the statement below last changed

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from simdx.answer import ACTIONS, alarm_words, leading, outside_words, preferences, simplex_words
 from simdx.classifier import Classifier
-from simdx.words import ACTIONS, alarm_words, leading, outside_words, preferences, simplex_words
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}
