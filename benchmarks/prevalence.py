@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from simdx.archive import Rates, estimated, label_shares, rates_of
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
-from simdx.prevalence import Rates, estimated, label_shares, rates_of
 from simdx.types import Case
 
 ARCHIVES, TEXTS, OUTSIDE = 10, 200, (0.0, 0.1, 0.3, 0.5)

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from simdx import library
+from simdx.archive import texts_to_ask
 from simdx.bank.files import assemble
 from simdx.panels import disclaimer
 from simdx.panels.load import parse_panel, scaffold
@@ -25,7 +26,6 @@ from simdx.service.registry import described
 from simdx.service.state import MayClassify, check_panel, state_of
 from simdx.service.systemone import MADE, Workshop
 from simdx.service.wire import Json
-from simdx.to_label import texts_to_ask
 from simdx.types import Bank, Panel
 
 FOUND = 12  # conditions that a search gives
