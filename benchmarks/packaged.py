@@ -15,7 +15,7 @@ accepts nothing.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ import numpy as np
 from simdx import Classifier
 from simdx.bank.files import packaged_bank
 from simdx.bench import records
-from simdx.decide import evidence
-from simdx.decide.policy import policy_text
+from simdx.decide import policy
+from simdx.disk import sealed
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData, calibration_record
@@ -91,16 +91,16 @@ def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> N
     calibration_record._packaged.cache_clear()
     for name in PACKAGED:
         if "wordllama" in embedders:
-            policy = Classifier(name).desk.tuned()
+            tuned = Classifier(name).desk.tuned()
             place = SOURCE / "panels" / "data" / name / "policy.yaml"
-            place.write_text(policy_text(policy), encoding="utf-8")
-            print(f"{name}: {policy.thresholds}", flush=True)
+            place.write_text(policy.policy_text(tuned), encoding="utf-8")
+            print(f"{name}: {tuned.thresholds}", flush=True)
         for embedder in embedders:
             made = Classifier(name, embedder=embedder).compile(SOURCE / "methods" / "data" / "compiled")
             print(f"{name}, {embedder}: {made.name}", flush=True)
 
 
-def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEvidence:
+def evidence_of(name: str, embedder: str, folder: Path) -> policy.AcceptEvidence:
     """What the cases show of accepting under the panel's own policy, in which they had no part."""
     classifier = Classifier(name, embedder=embedder)
     cases = records.cases_of(classifier.panel.names, *(folder / file for file in records.CASES[name]))
@@ -113,7 +113,7 @@ def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEviden
 def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
     """The file is written after every panel, so that a run that was stopped loses nothing."""
     banks = {packaged_bank(load_source(name)).identity[:16] for name in PACKAGED}
-    kept = [one for one in evidence.packaged_records() if one.made_for["bank"] in banks]
+    kept = [one for one in policy.packaged_records() if one.made_for["bank"] in banks]
     held = {(one.made_for["bank"], one.made_for["embedder"]): one for one in kept}
     for embedder in embedders:
         for name in PACKAGED:
@@ -125,8 +125,9 @@ def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
             enough = "; ".join(found.shortcomings()) or "enough"
             print(f"{name}, {embedder}: {found.sentence()}: {enough}", flush=True)
             held[found.made_for["bank"], found.made_for["embedder"]] = found
-            target = SOURCE / "decide" / "data" / evidence.FILE
-            target.write_text(evidence.file_text(list(held.values())), encoding="utf-8")
+            target = SOURCE / "decide" / "data" / policy.FILE
+            body = sealed({"evidence": [asdict(one) for one in held.values()]})
+            target.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:

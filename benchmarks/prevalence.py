@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from simdx.archive import Rates, estimated, label_shares, rates_of
 from simdx.bench import records
 from simdx.classifier import Classifier
-from simdx.prevalence import Rates, estimated, label_shares, rates_of
 from simdx.types import Case, Float
 
 ARCHIVES, TEXTS, OUTSIDE = 10, 200, (0.0, 0.1, 0.3, 0.5)

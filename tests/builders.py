@@ -35,6 +35,15 @@ def toy_bank(words: Mapping[str, str] = WORDS, **changes: Any) -> Bank:
     return replace(Bank("toy", tuple(words), *toy_texts(12, 7, words), name="toy"), **changes)
 
 
+def wide_bank() -> Bank:
+    """Each text of the toy bank in three orders, and a background: enough to be calibrated on."""
+    bank = toy_bank()
+    words = [text.split() for text in bank.texts]
+    texts = tuple(" ".join(np.roll(row, i)) for i in range(3) for row in words)
+    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
+    return replace(bank, texts=texts, label_index=np.tile(bank.label_index, 3), background=background)
+
+
 def panel_data(
     panel: Panel | None = None, bank: Bank | None = None, embedder: str = "hashing", **changes: Any
 ) -> PanelData:

@@ -39,25 +39,28 @@ def result(classifier, bench):
 
 
 def test_the_record_has_every_key_of_the_contract(result):
-    record = result.to_json()
+    record, found = result.to_json(), result.record["ood"]
     assert set(record) >= CONTRACT
     assert set(record["ci"]) == set(HEADLINE)
-    assert set(record["ood"]) >= {"n", "score", "auroc", "entropy_bits", "by"}
-    assert record["ood"]["mean_inside"] == pytest.approx(result.arrays["out_of_class"].mean())
-    assert record["ood"]["mean_outside"] == pytest.approx(result.ood_arrays["out_of_class"].mean())
-    assert record["ood"]["mean_inside"] < record["ood"]["mean_outside"]
-    assert record["ood"]["ci"]["mean_inside"][1] < record["ood"]["ci"]["mean_outside"][0]
-    found, arrays = record["ood"], result.arrays
-    for key, side in (("answered_none", result.ood_arrays), ("answered_none_inside", arrays)):
+    assert set(found) >= {"n", "score", "auroc", "entropy_bits", "by"}
+    for where, side in (("outside", result.ood_arrays), ("inside", result.arrays)):
+        assert found[f"mean_{where}"] == pytest.approx(side["out_of_class"].mean())
+        key = "answered_none" if where == "outside" else "answered_none_inside"
         assert found[key] == (side["posterior"].argmax(axis=1) == 3).mean()
         np.testing.assert_array_equal(side["posterior"][:, 3], side["out_of_class"])
+    assert found["ci"]["mean_inside"][1] < found["ci"]["mean_outside"][0]
     assert found["answered_none"] > 0.5 > 0.1 > found["answered_none_inside"] > 0
-    assert set(record["ood"]["by"]) == {"near", "far"}
-    assert record["ood"]["by"]["near"].keys() >= {"n", "auroc"}
-    female = record["groups"]["sex"]["female"]
-    assert female.keys() >= {"n", "accuracy", "ece", "ci", "too_small"}
-    assert (record["n"], record["k"]) == (60, 3)
-    assert (record["accuracy_at"], record["differential"]) == (None, None)  # three labels, and none is given
+    assert set(found["by"]) == {"near", "far"}
+    assert found["by"]["near"].keys() >= {"n", "auroc"}
+    assert record["groups"]["sex"]["female"].keys() >= {"n", "accuracy", "ece", "ci", "too_small"}
+    bands = record["groups"]["age"]
+    assert [name[:2] for name in bands] == ["Q1", "Q2", "Q3", "Q4"]
+    assert sum(g["n"] for g in bands.values()) == record["n"] == 60
+    assert (record["k"], record["accuracy_at"], record["differential"]) == (
+        3,
+        None,
+        None,
+    )  # and none is given
     json.dumps(record, allow_nan=False)
 
 
@@ -80,31 +83,19 @@ def test_closed_gives_the_labels_alone(result, classifier, bench):
     assert found.record["decisions"]["accept"]["n"] == 0
 
 
-def test_ages_are_grouped_into_four_bands(result):
-    bands = result.record["groups"]["age"]
-    assert [name[:2] for name in bands] == ["Q1", "Q2", "Q3", "Q4"]
-    assert sum(g["n"] for g in bands.values()) == 60
-
-
 def test_rows_agree_with_the_record_and_hold_no_text(result, bench):
     rows = result.rows()
     assert np.mean(rows["correct"]) == pytest.approx(result.record["accuracy"])
-    total = sum(np.array(rows[f"posterior.{label}"]) for label in result.outcomes)
-    np.testing.assert_allclose(total, 1)
-    np.testing.assert_allclose(sum(np.array(rows[f"among_labels.{label}"]) for label in result.labels), 1)
+    for name, outcomes in (("posterior", result.outcomes), ("among_labels", result.labels)):
+        np.testing.assert_allclose(sum(np.array(rows[f"{name}.{outcome}"]) for outcome in outcomes), 1)
     assert set(rows["predicted"]) == {*result.labels, "none of these"}
     assert "text" not in rows
     flat = json.dumps(rows) + json.dumps(result.record) + json.dumps(result.curves)
     assert not any(case.text[:60] in flat for case in bench.cases.cases)
-
-
-def test_worst_errors_are_wrong_and_ordered_by_confidence(result):
-    p = result.arrays["posterior"]
-    worst = result.worst(5)
+    p, worst = result.arrays["posterior"], result.worst(5)
     assert worst
-    assert all(p[i].argmax() != result.label_index[i] for i in worst)
-    confidence = [p[i].max() for i in worst]
-    assert confidence == sorted(confidence, reverse=True)
+    assert not any(rows["correct"][i] for i in worst)
+    assert [p[i].max() for i in worst] == sorted((p[i].max() for i in worst), reverse=True)
 
 
 def test_files_report_and_resumption(classifier, bench, tmp_path, monkeypatch):
@@ -136,15 +127,11 @@ def test_files_report_and_resumption(classifier, bench, tmp_path, monkeypatch):
         evaluate(classifier, bench.cases, out=out, resume=False, resamples=200)
 
 
-def test_texts_are_quoted_only_when_asked_for(classifier, bench, tmp_path):
+def test_another_prior_is_another_run_and_texts_are_quoted_where_asked_for(classifier, bench, tmp_path):
     result = evaluate(classifier, bench.cases, out=tmp_path, show_texts=True, resamples=100)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert result.dataset.cases[result.worst(1)[0]].id in page
     assert "<blockquote>" in page
-
-
-def test_another_prior_is_another_run(classifier, bench, tmp_path):
-    evaluate(classifier, bench.cases, out=tmp_path, resamples=100)
     (before,) = (tmp_path / PARTS).iterdir()
     evaluate(classifier, bench.cases, out=tmp_path, prior={"oral mucocele": 0.8}, resamples=100)
     (after,) = (tmp_path / PARTS).iterdir()
@@ -173,63 +160,59 @@ def test_one_label_and_no_errors_are_stated_not_crashed_on(classifier, bench, tm
     assert "No case was misclassified" in (tmp_path / "report.html").read_text("utf-8")
 
 
-def test_answers_come_in_chunks_that_are_computed_once(tmp_path):
+def test_answers_come_in_chunks_that_are_computed_once_and_outlive_a_run_that_dies(tmp_path):
     """Damaged ones are computed again: tests/faults/test_corruption.py."""
-    calls, seen = [], []
+    calls, seen, dying = [], [], [False]
 
     def compute(part):
+        if dying[0] and len(calls) == 2:
+            raise KeyboardInterrupt
         calls.append(len(part))
         return {"length": np.array([float(len(t)) for t in part])}
 
+    def answers(name, **how):
+        return Store(tmp_path).answers(name, texts, compute, size=10, **how)["length"]
+
     texts = [str(i) * (i % 7 + 1) for i in range(25)]
-    whole = Store(tmp_path).answers("run", texts, compute, size=10, progress=lambda d, t: seen.append((d, t)))
-    np.testing.assert_array_equal(whole["length"], [len(t) for t in texts])
+    whole = answers("run", progress=lambda *done: seen.append(done))
+    np.testing.assert_array_equal(whole, [len(t) for t in texts])
     sorted(tmp_path.rglob("*.safetensors"))[1].unlink()
-    again = Store(tmp_path).answers("run", texts, compute, size=10)
-    np.testing.assert_array_equal(again["length"], whole["length"])
+    np.testing.assert_array_equal(answers("run"), whole)
     assert (calls, seen) == ([10, 10, 5, 10], [(10, 25), (20, 25), (25, 25)])
-
-
-def test_a_run_that_dies_keeps_its_finished_chunks(tmp_path):
-    calls = []
-
-    def compute(part):
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(part)
-        return {"x": np.ones(len(part))}
-
-    with pytest.raises(KeyboardInterrupt):
-        Store(tmp_path).answers("run", list("abcdef"), compute, size=2)
     calls.clear()
-    assert len(Store(tmp_path).answers("run", list("abcdef"), compute, size=2)["x"]) == 6
-    assert len(calls) == 1
+    dying[0] = True
+    with pytest.raises(KeyboardInterrupt):
+        answers("other")
+    calls.clear()
+    np.testing.assert_array_equal(answers("other"), whole)
+    assert calls == [5]
 
 
 def test_a_case_is_told_among_its_own_options(classifier, bench, tmp_path):
     names = classifier.panel.names
-    cases = []
-    for i, case in enumerate(bench.cases.cases):
-        other = next(name for name in names if name != case.label)
-        options = [case.label, other] if i % 2 else " | ".join(names)
-        cases.append(replace(case, fields={**case.fields, "options": options}))
-    asked = replace(bench.cases, cases=tuple(cases))
-    found = evaluate(classifier, asked, options="options", resamples=200, out=tmp_path)
-    whole = classifier.infer_batch(asked.texts)
-    p = found.arrays["posterior"]
+
+    def case_of(case, options):
+        return replace(case, fields={**case.fields, "options": options})
+
+    def found(*cases):
+        chosen = replace(bench.cases, cases=cases)
+        return evaluate(classifier, chosen, options="options", resamples=200, out=tmp_path).arrays
+
+    cases = [
+        case_of(case, [case.label, next(n for n in names if n != case.label)] if i % 2 else " | ".join(names))
+        for i, case in enumerate(bench.cases.cases)
+    ]
+    arrays, whole = found(*cases), classifier.infer_batch(bench.cases.texts)
     for i, case in enumerate(cases):
-        inside = [name in case.fields["options"] for name in names]
-        assert p[i, :3][~np.array(inside)].sum() == 0
-        if i % 2:
-            pair = whole.among_labels[i] * inside
-            assert found.arrays["among_labels"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
-        else:
-            assert p[i] == pytest.approx(whole.posterior[i], abs=1e-6)
-    changed = replace(cases[1], fields={**cases[1].fields, "options": list(names)})
-    other = replace(asked, cases=(cases[0], changed, *cases[2:]))
-    again = evaluate(classifier, other, options="options", resamples=200, out=tmp_path)
-    assert again.arrays["posterior"][1].min() > 0  # a chunk made for other options is not taken
-    for bad in ([cases[0].label], ["apple", cases[0].label], 7, [n for n in names if n != cases[0].label]):
-        one = replace(asked, cases=(replace(cases[0], fields={"options": bad}),))
+        inside = np.array([name in case.fields["options"] for name in names])
+        assert arrays["posterior"][i, :3][~inside].sum() == 0
+        pair = whole.among_labels[i] * inside
+        assert arrays["among_labels"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
+        if inside.all():
+            assert arrays["posterior"][i] == pytest.approx(whole.posterior[i], abs=1e-6)
+    again = found(cases[0], case_of(cases[1], list(names)), *cases[2:])
+    assert again["posterior"][1].min() > 0  # a chunk made for other options is not taken
+    own = cases[0].label
+    for bad in ([own], ["apple", own], 7, [name for name in names if name != own]):
         with pytest.raises(BadInput, match=r"option|labels"):
-            evaluate(classifier, one, options="options")
+            found(case_of(cases[0], bad))

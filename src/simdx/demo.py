@@ -16,7 +16,7 @@ from simdx.bank import read_bank
 from simdx.bank.builder import build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.classifier import Classifier
-from simdx.report.page import Section, render, table
+from simdx.report.page import Afterword, Section, render
 from simdx.report.terminal import bar, print_answer
 from simdx.simulators import get_simulator
 from simdx.types import Panel
@@ -69,7 +69,7 @@ def main() -> None:
         console.print()
         sections.append(Section(heading, text, answer, simplex=classifier.simplex_draws(text)))
 
-    afterword = ""
+    afterword = None
     if arguments.fresh > 0:
         afterword = _fresh_descriptions(classifier, panel, arguments.fresh, console)
     arguments.html.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def main() -> None:
     console.print("[dim]Decision support for research; not a medical device. " + panel.notice + "[/]")
 
 
-def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, console: Console) -> str:
+def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, console: Console) -> Afterword:
     """Let the embedded model describe each label anew, in a bank of its own, and classify what it wrote."""
     console.print(f"[bold]Fresh texts by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,27 +89,25 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
         report = build_bank(panel, simulator, settings, Path(scratch) / "bank")
         simulator.close()
         fresh = read_bank(Path(scratch) / "bank", panel)
-    written = [(panel.names[i], text) for i, text in zip(fresh.label_index, fresh.texts, strict=True)]
     rejected = ", ".join(f"{n} {reason}" for reason, n in report.rejected.items()) or "none"
     console.print(
         f"  {report.answers} answers, {report.completion_tokens} tokens in {report.seconds:.0f} s; "
         f"rejected: {rejected}"
     )
-    answers = classifier.infer([text for _, text in written])
     rows: list[tuple[str, str, str]] = []
     hits = 0
-    for (label, text), answer in zip(written, answers, strict=True):
-        hits += answer.label == label
-        mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
-        flat, share = " ".join(text.split()), answer.posterior[label]
+    for k, text, answer in zip(fresh.label_index, fresh.texts, classifier.infer(fresh.texts), strict=True):
+        label, flat = panel.names[k], " ".join(text.split())
+        share, mark = answer.posterior[label], "[red]✗[/]"
+        if answer.label == label:
+            hits, mark = hits + 1, "[green]✓[/]"
         console.print(f"  {mark} {label:<30} {bar(share, 12)} {share:.2f}  [dim]{flat[:90]}…[/]")
         rows.append((label, f"{answer.label} ({answer.posterior[answer.label]:.2f})", text))
-    summary = f"{hits} of {len(written)} land on the label they were written for."
+    summary = f"{hits} of {len(fresh.texts)} land on the label they were written for."
     console.print(f"  [bold]{summary}[/]")
-    return (
-        "<h2>Fresh texts by the embedded model</h2>"
-        f"<p>SmolLM2-135M wrote these just now. {summary}</p>"
-        + table(("written for", "classified as", "text"), rows)
+    words = f"SmolLM2-135M wrote these just now. {summary}"
+    return Afterword(
+        "Fresh texts by the embedded model", words, ("written for", "classified as", "text"), rows
     )
 
 

@@ -18,14 +18,14 @@ import numpy as np
 from simdx import __version__, evaluation, metrics
 from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset, check_options, options_of
-from simdx.datasets.differential import Differentials, differentials
+from simdx.datasets.differential import differentials
 from simdx.decide.alarm import alarm_performance
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
 from simdx.metrics.conformal import measured_sets
 from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
-from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
+from simdx.types import Case, Int, content_hash, entropy_bits, plain
 
 if TYPE_CHECKING:
     from simdx.answer import Answer
@@ -147,9 +147,8 @@ def evaluate(
         _refuse_known(labelled, asked_about, "among the real cases given")
     _refuse_known(() if calibrate is None else calibrate.texts, dataset, "in the calibration set")
     given = {"cases": dataset, "ood": ood, "calibrate": calibrate}
-    asked = _Asked(
-        classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None}, options
-    )
+    data = {name: one for name, one in given.items() if one is not None}
+    asked = _Asked(classifier, classifier.prior(prior), data, options)
     found: list[evaluation.Evaluation] = []
 
     def measure(asked: _Asked) -> Result:
@@ -165,10 +164,36 @@ def evaluate(
             temperature = asdict(fitted)
             arrays = _tempered(arrays, fitted.value)
             outside = None if outside is None else _tempered(outside, fitted.value)
-        record = _record(classifier, arrays, y, fields, ood, outside, temperature, resamples)
+        rng = np.random.default_rng(classifier.settings.seed)
+        record = _figures(arrays, y, k, fields, resamples, rng)
+        if ood is not None and outside is not None:
+            record["ood"] = _ood(ood, arrays, outside, resamples=resamples, rng=rng)
+        record |= {
+            "panel": classifier.panel.name,
+            "method": classifier.settings.method,
+            "engine": classifier.settings.engine,
+            "embedder": classifier.embedder.id,
+            "temperature": temperature,
+            "provenance": {
+                "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
+                "settings": asdict(classifier.settings),
+                "version": __version__,
+                "remote": classifier.remote,
+                "resamples": resamples,
+                "notes": list(classifier.notes),
+            },
+        }
         how: dict[str, Any] = {"resamples": resamples, "rng": np.random.default_rng(classifier.settings.seed)}
-        record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how) if k > _FIRST[-1] else None
-        record["differential"] = _against(references, arrays, **how)
+        if k > _FIRST[-1]:  # the share of cases whose label is among the first so many outcomes
+            before = metrics.gold_rank(arrays["posterior"], y)
+            shares = metrics.mean_values({str(n): before < n for n in _FIRST}, **how)
+            record["accuracy_at"] = {**shares.values, "ci": shares.ci}
+        if references is not None:
+            told = {name: values[references.cases] for name, values in arrays.items()}
+            none = told.get("out_of_class")
+            record["differential"] = metrics.compare_differentials(
+                told["among_labels"], references.inside, references.outside, none, **how
+            )
         record["conformal"] = measured_sets(
             raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held,
             groups=_groups_of_both(dataset, calibrate, by), **how,
@@ -206,18 +231,11 @@ def _write_beside(result: evaluation.Evaluation, folder: Path, asked: _Asked, sh
     write_atomically(folder / "report.html", page)
 
 
-def _record(
-    classifier: Classifier,
-    arrays: Arrays,
-    y: Int,
-    fields: dict[str, list[str]],
-    ood: Dataset | None,
-    ood_arrays: Arrays | None,
-    temperature: dict[str, Any] | None,
-    resamples: int,
+def _figures(
+    arrays: Arrays, y: Int, k: int, fields: dict[str, list[str]], resamples: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    p, settings, k = arrays["posterior"], classifier.settings, len(classifier.panel.names)
-    rng = np.random.default_rng(settings.seed)
+    """What the answers say by themselves; what needs more is None."""
+    p = arrays["posterior"]
     found = metrics.evaluate_probabilities(p, y, labels=k, resamples=resamples, rng=rng)
     group_resamples = max(200, resamples // 2)
     groups = {}
@@ -225,57 +243,22 @@ def _record(
         groups[name] = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     among = metrics.headline_values(arrays["among_labels"], y)
+    wrong = metrics.errors(p, y)
+    chosen = {name: arrays["action"] == i for i, name in enumerate(evaluation.ACTION_NAMES)}
     return {
-        "n": found.pop("n"),
-        "k": found.pop("k"),
-        "panel": classifier.panel.name,
-        "method": settings.method,
-        "engine": settings.engine,
-        "embedder": classifier.embedder.id,
         **found,
-        "ood": None
-        if ood is None or ood_arrays is None
-        else _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng),
+        "ood": None,
+        "accuracy_at": None,
+        "differential": None,
         "alarm": alarm_performance(p[:, :k], y, arrays["alarm_flag"] == 1),
-        "decisions": _decisions(arrays, y),
+        "decisions": {
+            name: {"n": int(c.sum()), "errors": int((c & (wrong == 1)).sum())} for name, c in chosen.items()
+        },
         "groups": groups,
         "audit": gaps,
         "among_labels": {name: value.value for name, value in among.items()},
-        "second_order": evaluation.second_order_spread(arrays, metrics.errors(p, y)),
-        "temperature": temperature,
-        "provenance": {
-            "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
-            "settings": asdict(settings),
-            "version": __version__,
-            "remote": classifier.remote,
-            "resamples": resamples,
-            "notes": list(classifier.notes),
-        },
+        "second_order": evaluation.second_order_spread(arrays, wrong),
     }
-
-
-def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
-    """How many cases were accepted, likely, sent to tests or to review, and how many of these were wrong."""
-    wrong = arrays["posterior"].argmax(axis=1) != y
-    chosen = {name: arrays["action"] == i for i, name in enumerate(evaluation.ACTION_NAMES)}
-    return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}
-
-
-def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object]:
-    """Share of cases whose label is among the first so many outcomes."""
-    before = metrics.gold_rank(p, y)
-    found = metrics.mean_values({str(k): before < k for k in _FIRST}, **how)
-    return {**found.values, "ci": found.ci}
-
-
-def _against(found: Differentials | None, arrays: Arrays, **how: Any) -> dict[str, object] | None:
-    """Posteriors among the labels, of the cases that have a reference differential, held against it."""
-    if found is None:
-        return None
-    chosen = {name: values[found.cases] for name, values in arrays.items()}
-    return metrics.compare_differentials(
-        chosen["among_labels"], found.inside, found.outside, chosen.get("out_of_class"), **how,
-    )  # fmt: skip
 
 
 def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str, Any]:
@@ -296,13 +279,19 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     for value in sorted(set(kinds)):
         own = beyond[kinds == value]
         by[value] = {"n": len(own), "auroc": metrics.ood_auroc(inside, own).value}
-    none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
-    ci: dict[str, list[float] | None] = dict.fromkeys(none)
-    for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
-        if "out_of_class" in side:
+    none: dict[str, Any] = dict.fromkeys(
+        ("mean_inside", "mean_outside", "answered_none", "answered_none_inside")
+    )
+    ci: dict[str, list[float] | None] = {"mean_inside": None, "mean_outside": None}
+    if "out_of_class" in arrays and "out_of_class" in outside:
+        k = arrays["among_labels"].shape[1]
+        for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
             mean = metrics.mean_values({name: side["out_of_class"]}, **how)
             none |= mean.values
             ci |= mean.ci
+        # The share of these cases that are answered as they should be, and what it costs the panel's own.
+        for name, side in (("answered_none", outside), ("answered_none_inside", arrays)):
+            none[name] = float((side["posterior"].argmax(axis=1) == k).mean())
     return {
         "n": len(beyond),
         "score": score,
@@ -310,17 +299,9 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
         **none,
         "ci": ci,
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
-        # The share of these cases that are answered as they should be, and what it costs the panel's own.
-        "answered_none": _answered_none(outside),
-        "answered_none_inside": _answered_none(arrays),
         "by": by,
         "scores": {name: metrics.ood_auroc(a, b).value for name, (a, b) in usable.items()},
     }
-
-
-def _answered_none(arrays: Arrays) -> float | None:
-    k = arrays["among_labels"].shape[1]
-    return float((arrays["posterior"].argmax(axis=1) == k).mean()) if "out_of_class" in arrays else None
 
 
 def _tempered(arrays: Arrays, temperature: float) -> Arrays:

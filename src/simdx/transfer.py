@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -36,7 +36,7 @@ from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, t
 from simdx.metrics.resampling import bootstrap_intervals
 from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
-from simdx.types import Float, Int
+from simdx.types import Float
 
 SHARPNESSES = (0.8, 0.95, 1.2, 1.4, 1.53, 2.0)  # shared constants to choose from
 OWN_SHARES = (0.0, 0.25, 0.5, 0.7, 0.9)
@@ -48,8 +48,7 @@ RESAMPLES = 1_000
 CAUGHT = 0.5  # a case counts as rejected from this probability of none of these
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledPanel:
+class LabelledPanel(NamedTuple):
     panel: str
     cases: Path
     outside: Path | None
@@ -112,7 +111,11 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
     by_bandwidth = {}
     for bandwidth in BANDWIDTHS:
         likelihood = Pool.fit(data, bandwidth).log_likelihoods(seen).pooled(data.calibration.weight)
-        by_bandwidth[f"{bandwidth:g}"] = _least_log_loss(likelihood, truth)
+
+        def loss(sharpness: float, likelihood: Float = likelihood) -> float:
+            return log_loss(softmax(sharpness * likelihood, axis=1), truth)
+
+        by_bandwidth[f"{bandwidth:g}"] = loss(least_loss(loss))
     answered = scores_of(data, seen, truth)
     return Asked(panel.name, answered, outside, data.calibration, supervised, by_bandwidth)
 
@@ -125,13 +128,17 @@ def run(
         told(entry.panel)
         asked.append(ask(entry, embedder))
     panels = [_row(one, *chosen([a for a in asked if a is not one]), seed) for one in asked]
-    mean = float(np.mean([p["ece"]["value"] for p in panels]))
-    worst = max(panels, key=lambda p: p["ece"]["value"])
+    errors = {p["panel"]: p["ece"]["value"] for p in panels}
+    worst = max(errors, key=lambda name: errors[name])
     return {
         "panels": panels,
-        "mean_ece": mean,
-        "worst": {"panel": worst["panel"], "ece": worst["ece"]["value"]},
-        "shipped": {"sharpness": SHARPNESS, "pooled_sharpness": POOLED_SHARPNESS, "own_share": OWN_SHARE},
+        "mean_ece": float(np.mean(list(errors.values()))),
+        "worst": {"panel": worst, "ece": errors[worst]},
+        "shipped": {
+            "sharpness": SHARPNESS,
+            "pooled_sharpness": POOLED_SHARPNESS,
+            "own_share": OWN_SHARE,
+        },
     }
 
 
@@ -148,86 +155,75 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
 
 
-def _least_log_loss(likelihood: Float, truth: Int) -> float:
-    def loss(sharpness: float) -> float:
-        return log_loss(softmax(sharpness * likelihood, axis=1), truth)
-
-    return loss(least_loss(loss))
-
-
 def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any]:
     found, truth = asked.at(sharpness, own), asked.cases.label_index
     posterior = asked.cases.posterior(found)
     rng = np.random.default_rng(seed)
     around = bootstrap_intervals(posterior, truth, metrics=("accuracy", "ece"), resamples=RESAMPLES, rng=rng)
-    row: dict[str, Any] = {
-        "panel": asked.name,
-        "n": len(truth),
-        "accuracy": _with(float((posterior.argmax(axis=1) == truth).mean()), around["accuracy"]),
-        "supervised": asked.supervised,
-        "ece": _with(ece(posterior, truth).value or 0.0, around["ece"]),
-        "confidence": float(posterior.max(axis=1).mean()),
-        "log_loss": log_loss(posterior, truth),
-        "log_loss_by_bandwidth": asked.by_bandwidth,
-        "constants": {"sharpness": sharpness, "own_share": own},
-        "sharpness": found.sharpness,
-        "outside": None,
-        "labelled": list(_learning(asked, found, seed)),
-    }
+
+    def with_interval(name: str, value: float) -> dict[str, float | None]:
+        return {"value": value, "low": around[name].low, "high": around[name].high}
+
     inside = asked.cases.outside(found)
     outside = None if asked.outside is None else asked.outside.outside(found)
+    told = None
     if inside is not None and outside is not None:
         draws = [
             ood_auroc(rng.choice(inside, len(inside)), rng.choice(outside, len(outside))).value
             for _ in range(RESAMPLES)
         ]
-        low, high = np.quantile([d for d in draws if d is not None], (0.025, 0.975))
-        row["outside"] = {
+        low, high = np.quantile([d for d in draws if d is not None], (0.025, 0.975)).tolist()
+        told = {
             "n": len(outside),
-            "auroc": {"value": ood_auroc(inside, outside).value, "low": float(low), "high": float(high)},
+            "auroc": {"value": ood_auroc(inside, outside).value, "low": low, "high": high},
             "mean_inside": float(inside.mean()),
             "mean_outside": float(outside.mean()),
             "caught": float((outside >= CAUGHT).mean()),
             "wrongly_rejected": float((inside >= CAUGHT).mean()),
         }
-    return row
+    return {
+        "panel": asked.name,
+        "n": len(truth),
+        "accuracy": with_interval("accuracy", float((posterior.argmax(axis=1) == truth).mean())),
+        "supervised": asked.supervised,
+        "ece": with_interval("ece", ece(posterior, truth).value or 0.0),
+        "confidence": float(posterior.max(axis=1).mean()),
+        "log_loss": log_loss(posterior, truth),
+        "log_loss_by_bandwidth": asked.by_bandwidth,
+        "constants": {"sharpness": sharpness, "own_share": own},
+        "sharpness": found.sharpness,
+        "outside": told,
+        "labelled": list(_learning(asked, found, seed)),
+    }
 
 
 def _learning(asked: Asked, found: Calibration, seed: int) -> Iterator[dict[str, Any]]:
     """Calibration error on the other cases once so many are labelled: means over draws."""
     from sklearn.isotonic import IsotonicRegression
 
-    n, truth = len(asked.cases.label_index), asked.cases.label_index
+    truth = asked.cases.label_index
     for many in LABELLED:
-        if n - many < many:
+        if len(truth) < 2 * many:
             continue
-        errors: dict[str, list[float]] = {"handful": [], "temperature": [], "isotonic": []}
-        accuracies = []
+        draws = []
         for draw in range(DRAWS):
-            order = np.random.default_rng([seed, draw]).permutation(n)
+            order = np.random.default_rng([seed, draw]).permutation(len(truth))
             given, rest = asked.cases.at(order[:many]), asked.cases.at(order[many:])
+            before, after, y = given.posterior(found), rest.posterior(found), rest.label_index
             by_labelled = rest.posterior(fit_on(given, found))
-            before, after = given.posterior(found), rest.posterior(found)
-            fitted = fit_temperature(before, truth[order[:many]]).value
-            top = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(
-                before.max(axis=1), before.argmax(axis=1) == truth[order[:many]]
+            cooled = apply_temperature(after, fit_temperature(before, given.label_index).value)
+            top = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0)
+            top.fit(before.max(axis=1), before.argmax(axis=1) == given.label_index)
+            right = (after.argmax(axis=1) == y).astype(float)
+            draws.append(
+                {
+                    "accuracy": float((by_labelled.argmax(axis=1) == y).mean()),
+                    "ece_handful": ece(by_labelled, y).value or 0.0,
+                    "ece_temperature": ece(cooled, y).value or 0.0,
+                    "ece_isotonic": top_label_ece(top.predict(after.max(axis=1)), right),
+                }
             )
-            y = truth[order[many:]]
-            errors["handful"].append(ece(by_labelled, y).value or 0.0)
-            errors["temperature"].append(ece(apply_temperature(after, fitted), y).value or 0.0)
-            errors["isotonic"].append(
-                top_label_ece(top.predict(after.max(axis=1)), (after.argmax(axis=1) == y).astype(float))
-            )
-            accuracies.append(float((by_labelled.argmax(axis=1) == y).mean()))
-        yield {
-            "cases": many,
-            "accuracy": float(np.mean(accuracies)),
-            **{f"ece_{name}": float(np.mean(found)) for name, found in errors.items()},
-        }
-
-
-def _with(value: float, interval: Any) -> dict[str, float | None]:
-    return {"value": value, "low": interval.low, "high": interval.high}
+        yield {"cases": many, **{key: float(np.mean([one[key] for one in draws])) for key in draws[0]}}
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

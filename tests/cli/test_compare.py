@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from simdx.compare import METRICS, Run, paired
 from simdx.errors import BadInput
+from simdx.evaluation import METRICS, Run, paired
 from simdx.metrics import headline_values, paired_bootstrap
 from tests.cli.conftest import Cli
 

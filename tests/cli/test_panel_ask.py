@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from simdx.archive import MOST
 from simdx.methods.calibration import FEWEST_CASES
 from simdx.methods.calibration_record import FILE, read_file
-from simdx.to_label import MOST
 from tests.cli.conftest import Cli
 from tests.cli.test_panel_calibrate import BOATS, BOOKS, FRUIT, panel, rows
 

@@ -10,7 +10,6 @@ from simdx.decide.alarm import (
     FLOOR,
     Alarm,
     Null,
-    SeenTexts,
     View,
     alarm_performance,
     banded_nulls,
@@ -20,6 +19,7 @@ from simdx.decide.alarm import (
     soft_posterior,
     word_basis,
 )
+from simdx.methods import Observations
 from simdx.types import Bank, EmbeddedBank
 
 
@@ -41,22 +41,15 @@ def test_the_score_is_the_pooled_log_odds_against_the_claim(
     assert found == pytest.approx([score])
 
 
-def test_the_threshold_keeps_its_false_alarm_rate_on_new_scores() -> None:
+def test_a_null_keeps_its_false_alarm_rate_and_its_p_values_are_uniform() -> None:
     """Conformal quantile: expected exceedance is at most .1; 400 repeats give a standard error of .0015."""
     rng = np.random.default_rng(3)
-    rates = []
-    for _ in range(400):
-        null = Null.of(rng.normal(size=99))
-        rates.append((rng.normal(size=100) > null.threshold).mean())
+    rates = [(rng.normal(size=100) > Null.of(rng.normal(size=99)).threshold).mean() for _ in range(400)]
     assert abs(np.mean(rates) - 0.1) < 4 * np.std(rates) / 20
-
-
-def test_p_values_are_uniform_under_the_null() -> None:
-    rng = np.random.default_rng(4)
     null = Null.of(rng.normal(size=5000))
-    p = null.p_value(rng.normal(size=5000))
+    p = np.sort(null.p_value(rng.normal(size=5000)))
     # Kolmogorov-Smirnov distance of two samples of 5000 each: .027 at the 5 % level, .039 at 1 in 1000
-    assert np.abs(np.sort(p) - np.linspace(0, 1, 5000)).max() < 0.039
+    assert np.abs(p - np.linspace(0, 1, 5000)).max() < 0.039
     assert null.p_value(np.array([100.0]))[0] == pytest.approx(1 / 5001)
 
 
@@ -68,7 +61,7 @@ def test_a_view_is_the_soft_kernel_of_the_engine(toy_bank: Bank) -> None:
     view, _ = build_views([toy_bank], [vectors], {"e": slice(0, 8)}, {"e on toy": 0.07})
     space = Space.fit(EmbeddedBank(vectors, toy_bank.label_index, 3, (8,)), centre=True)
     want = multinomial(space.bank, space.label_index, 3, space.transform(z), prior, bandwidth=0.07)
-    got = view.posterior(SeenTexts(["a"] * 5, z), prior)
+    got = view.posterior(Observations(("a",) * 5, z), prior)
     assert np.allclose(got, want.probabilities, atol=1e-5)
 
 
@@ -103,19 +96,16 @@ def test_a_bias_of_one_view_is_heard_by_another(toy_bank: Bank) -> None:
     place = np.eye(3)[toy_bank.label_index] + 0.1 * rng.normal(size=(len(toy_bank.texts), 3))
     views = build_views([toy_bank], [place.astype(np.float32)], {"e": slice(0, 3)})
     posterior = np.eye(3)[toy_bank.label_index] * 0.94 + 0.02
-    alarm = fit_alarm(
-        views, SeenTexts(toy_bank.texts, place.astype(np.float32)), toy_bank.label_index, posterior
-    )
+    seen = Observations(toy_bank.texts, place.astype(np.float32))
+    alarm = fit_alarm(views, seen, toy_bank.label_index, posterior)
     text = "piston oil fuel gear heat torque motor valve"
-    mistaken = np.array([[1.0, 0.0, 0.0]], dtype=np.float32)  # where apples lie
-    right = np.array([[0.0, 0.0, 1.0]], dtype=np.float32)
-    prior = np.full(3, 1 / 3)
-    apple, engine = np.array([[0.96, 0.02, 0.02]]), np.array([[0.02, 0.02, 0.96]])
-    wrong_one, opinions = alarm.judge(SeenTexts([text], mistaken), apple, prior)
-    good_one, _ = alarm.judge(SeenTexts([text], right), engine, prior)
-    assert wrong_one.flag[0]
-    assert not good_one.flag[0]
-    assert wrong_one.p_value[0] < 0.1 < good_one.p_value[0]
+    found = []
+    for place_of, leads in ((0, 0), (2, 2)):  # where apples lie, then where engines do
+        one = Observations((text,), np.eye(3, dtype=np.float32)[[place_of]])
+        found.append(alarm.judge(one, np.eye(3)[[leads]] * 0.94 + 0.02, np.full(3, 1 / 3)))
+    (wrong, opinions), (right, _) = found
+    assert (wrong.flag[0], right.flag[0]) == (True, False)
+    assert wrong.p_value[0] < 0.1 < right.p_value[0]
     assert opinions[:, 0].argmax(axis=1).tolist() == [0, 2]
 
 
@@ -123,7 +113,7 @@ def test_every_band_of_confidence_has_its_own_null(toy_bank: Bank) -> None:
     low, high = Null(0.0, (5.0,) * 41, 50, 5.0), Null(0.8, (0.0,) * 41, 50, 0.0)
     view = View("v", toy_bank, 0.1, lambda seen: np.zeros((len(seen.texts), len(toy_bank.texts))))
     alarm = Alarm((view,), (low, high), own=False)
-    seen = SeenTexts(["a", "b", "c"], np.zeros((3, 1)))
+    seen = Observations(("a", "b", "c"), np.zeros((3, 1)))
     skewed = np.array([0.1, 0.8, 0.1])  # the views answer this prior, so claiming label 0 scores log 8
     posterior = np.array([[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.5, 0.25, 0.25]])
     alarms, _ = alarm.judge(seen, posterior, skewed)

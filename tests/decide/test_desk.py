@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide.policy import policy_text, read_policy
+from simdx.decide.policy import Policy, policy_text, read_policy
 from simdx.decide.tune import cross_fitted, folds_in_turn
 from simdx.errors import BadInput
 from simdx.metrics.conformal import calibrate
 from simdx.panels import load_source
 from simdx.types import Bank, Panel
+from tests.builders import wide_bank
 
 CASE = "A soft bluish swelling of the lower lip that comes and goes. He bites his lip."
 
@@ -89,27 +90,21 @@ def test_cross_fitting_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank
     assert folds.tolist() == [0, 1, 0, -1]
 
 
-def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(
         "thresholds: {confident: 0.0, typicality: null, must_not_miss: null, alarm: false}\n"
         "review_rules: [{name: boats, phrases: [boat], reason: a boat is involved}]\n",
         encoding="utf-8",
     )
-    words = np.array([text.split() for text in toy_bank.texts])
-    texts = tuple(" ".join(np.roll(row, i)) for i in range(3) for row in words)
-    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
-    enough = replace(
-        toy_bank, texts=texts, label_index=np.tile(toy_bank.label_index, 3), background=background
-    )
-    c = Classifier(toy_panel, enough, policy=file)
+    c = Classifier(toy_panel, wide_bank(), policy=file)
     assert c.infer("red sweet fruit tree orchard juice").decision.action == "likely"
     assert c.infer("the boat on the water").decision.reasons[0] == "a boat is involved"
     with pytest.raises(BadInput, match="cannot be read"):
-        Classifier(toy_panel, toy_bank, policy=tmp_path / "none.yaml")
+        Classifier(toy_panel, wide_bank(), policy=tmp_path / "none.yaml")
 
 
-def test_a_bank_of_near_copies_accepts_nothing(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_a_bank_of_near_copies_accepts_nothing(toy_panel: Panel) -> None:
     """Such a bank tells all of its own texts apart; a case in other words is none of these."""
     said = {"apple": "a round red fruit that grows on a tree", "river": "cold water that runs to the sea"}
     texts = tuple(
@@ -117,49 +112,45 @@ def test_a_bank_of_near_copies_accepts_nothing(toy_panel: Panel, toy_bank: Bank)
         for label in toy_panel.names
         for i, word in enumerate(["now", "so", "then", "here"] * 10)
     )
-    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
-    index = np.repeat(np.arange(len(toy_panel.names)), 40)
-    copies = replace(toy_bank, texts=texts, label_index=index, background=background)
+    copies = replace(wide_bank(), texts=texts, label_index=np.repeat(np.arange(3), 40))
     answer = Classifier(toy_panel, copies).infer(texts[0])
     assert answer.decision.action != "accept"
     assert any("too similar" in reason for reason in answer.decision.reasons)
 
 
 def test_calibrated_sets_and_when_they_are_withheld(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    c = Classifier(toy_panel, toy_bank)
-    rng = np.random.default_rng(0)
+    c, rng, names = Classifier(toy_panel, toy_bank), np.random.default_rng(0), toy_panel.names
     pick = rng.integers(0, 36, 60)
-    words = [toy_bank.texts[i].split() for i in pick]
-    texts = [" ".join(rng.permutation(w)[:3]) for w in words]
-    policy = c.tune_policy(texts, toy_bank.label_index[pick], risk=0.2)
-    file = tmp_path / "tuned.yaml"
-    file.write_text(policy_text(policy), encoding="utf-8")
-    assert not any(text in file.read_text() for text in texts)  # numbers only
-    tuned = Classifier(toy_panel, toy_bank, policy=file)
-    sets = [tuned.infer(t, explain=False).conformal_set for t in texts]
-    held = [toy_panel.names[k] in (s or ()) for k, s in zip(toy_bank.label_index[pick], sets, strict=True)]
+    truth = toy_bank.label_index[pick]
+    texts = [" ".join(rng.permutation(toy_bank.texts[i].split())[:3]) for i in pick]
+
+    def under(policy: Policy, **how: str) -> Classifier:
+        file = tmp_path / "tuned.yaml"
+        file.write_text(policy_text(policy), encoding="utf-8")
+        assert not any(text in file.read_text() for text in texts)  # numbers only
+        return Classifier(toy_panel, toy_bank, policy=file, **how)
+
+    policy = c.tune_policy(texts, truth, risk=0.2)
+    tuned = under(policy)
+    sets = [tuned.infer(t, explain=False).conformal_set or () for t in texts]
+    held = [names[k] in found for k, found in zip(truth, sets, strict=True)]
     assert np.mean(held) >= 0.9  # on the calibration cases themselves it holds by construction
     # Class-conditional sets hold whatever the labels' shares: only a label that cannot come goes.
-    other_prior = tuned.infer(texts[0], prior={"apple": 0.8})
-    assert other_prior.conformal_set == sets[0]
-    dropped = tuned.infer(texts[0], prior={str(sets[0][0]): 0.0})
-    assert dropped.conformal_set == sets[0][1:]
-    split = c.tune_policy(texts, toy_bank.label_index[pick], risk=0.2, kind="split")
-    assert len(split.conformal.scores["apple"]) == int((toy_bank.label_index[pick] == 0).sum())
-    file.write_text(policy_text(split), encoding="utf-8")
-    moved = Classifier(toy_panel, toy_bank, policy=file).infer(texts[0], prior={"apple": 0.8})
-    limits = calibrate(
-        c.predict_proba(texts), toy_bank.label_index[pick], kind="split", prior=[0.8, 0.1, 0.1]
-    )
+    assert tuned.infer(texts[0], prior={"apple": 0.8}).conformal_set == sets[0]
+    assert tuned.infer(texts[0], prior={sets[0][0]: 0.0}).conformal_set == sets[0][1:]
+    split = c.tune_policy(texts, truth, risk=0.2, kind="split")
+    assert len(split.conformal.scores["apple"]) == int((truth == 0).sum())
+    limits = calibrate(c.predict_proba(texts), truth, kind="split", prior=[0.8, 0.1, 0.1])
     inside = limits.sets(c.predict_proba(texts[:1]))[0]
-    assert moved.conformal_set == tuple(n for n, held in zip(toy_panel.names, inside, strict=True) if held)
-    file.write_text(policy_text(replace(split, conformal=replace(split.conformal, scores=None))), "utf-8")
-    without = Classifier(toy_panel, toy_bank, policy=file).infer(texts[0], prior={"apple": 0.8})
-    assert without.conformal_set is None
-    assert "uniform prior" in without.provenance.notes[0]
-    other_method = Classifier(toy_panel, toy_bank, method="m-smc", policy=file).infer(texts[0])
-    assert other_method.conformal_set is None
-    assert "another bank, embedder or method" in other_method.provenance.notes[0]
+    moved = under(split).infer(texts[0], prior={"apple": 0.8})
+    assert moved.conformal_set == tuple(n for n, held in zip(names, inside, strict=True) if held)
+    for withheld, said in (
+        (under(replace(split, conformal=replace(split.conformal, scores=None))), "uniform prior"),
+        (under(policy, method="m-smc"), "another bank, embedder or method"),
+    ):
+        answer = withheld.infer(texts[0], prior={"apple": 0.8})
+        assert answer.conformal_set is None
+        assert said in answer.provenance.notes[0]
 
 
 def test_methods_that_cannot_be_refitted_still_get_an_alarm(toy_panel: Panel, toy_bank: Bank) -> None:

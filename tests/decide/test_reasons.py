@@ -8,13 +8,13 @@ from simdx.decide.explain import (
     MOST_PARTS,
     Clauses,
     Telling,
-    find_flip,
+    exact_flip,
     missing_finding,
     paired,
     runs_of_sentences,
+    searched_flip,
     sentence_effects,
     split_sentences,
-    without_each,
 )
 from simdx.types import Bank, Float, Panel
 
@@ -39,13 +39,16 @@ def test_long_cases_are_grouped_without_losing_a_word() -> None:
 
 
 def test_effects_are_what_is_lost_without_each_part() -> None:
-    parts = ["alpha beta gamma.", "delta epsilon zeta."]
-    rest = np.array([[0.2, 0.8], [0.9, 0.1]])
-    found = sentence_effects(parts, 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest)
-    assert [(e.text, round(e.effect, 6)) for e in found] == [(parts[0], 0.5), (parts[1], -0.2)]
-    alone = sentence_effects(parts[:1], 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest[:0])
-    assert alone[0].effect == pytest.approx(0.2)
-    assert without_each(parts) == [parts[1], parts[0]]
+    first, second = "Alpha beta gamma.", "Delta epsilon zeta."
+    posterior, prior = np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0.5, 0.5])
+
+    def answer(shortened: list[str], whole: list[str]) -> Float:
+        assert (shortened, whole) == ([second, first], [f"{first} {second}"] * 2)
+        return np.array([[0.2, 0.8], [0.9, 0.1]])
+
+    both, alone = sentence_effects([f"{first} {second}", first], posterior, prior, answer)
+    assert [(e.text, round(e.effect, 6)) for e in both] == [(first, 0.5), (second, -0.2)]
+    assert [(e.text, round(e.effect, 6)) for e in alone] == [(first, 0.2)]
 
 
 @pytest.fixture
@@ -54,9 +57,8 @@ def classifier(toy_panel: Panel, toy_bank: Bank) -> Classifier:
 
 
 def test_the_sentence_that_matters_comes_first(classifier: Classifier) -> None:
-    answer = classifier.infer(
-        "There is nothing here. The motor lost oil and the piston broke. Someone said so."
-    )
+    text = "There is nothing here. The motor lost oil and the piston broke. Someone said so."
+    answer = classifier.infer(text)
     assert answer.label == "engine"
     assert "piston" in answer.sentences[0].text
     assert answer.sentences[0].effect > 0
@@ -67,32 +69,35 @@ def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
     leading = [e for e in answer.evidence if e.label == answer.label]
     assert len(leading) == 3
     assert all(e.share is not None and 0 < e.share <= 1 for e in answer.evidence)
-    shares = [e.share or 0 for e in leading]
-    assert shares == sorted(shares, reverse=True)
+    assert [e.share for e in leading] == sorted((e.share for e in leading), reverse=True)
     assert [e.distance for e in leading] == sorted(e.distance for e in leading)
 
 
 def test_flip_in_closed_form() -> None:
     """Even odds of two labels: posterior odds 9 at prior 1/2, so the flip is at prior odds 1/9."""
-    flip = find_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0)
-    assert flip == (1, pytest.approx(0.1, abs=1e-6))
-    # three labels, others in proportion: p L = q_k L_k with L = (16, 1, 4), others at 1:3
-    prior = np.array([0.2, 0.2, 0.6])
-    likelihood = np.array([16.0, 1.0, 4.0])
-    posterior = prior * likelihood / (prior @ likelihood)
-    found = find_flip(posterior, 0.0, prior, 0)
-    assert found == (2, pytest.approx(3 / 19, abs=1e-6))  # 16 q = 4 (1 − q) 3/4
+    assert exact_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0) == (1, pytest.approx(0.1))
+    assert exact_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
+    prior, likelihood = np.array([0.2, 0.2, 0.6]), np.array([16.0, 1.0, 4.0])
+
+    def answer(share: float, outside: float) -> Float:
+        inside = np.array([share, (1 - share) / 4, (1 - share) * 3 / 4]) * likelihood
+        return np.append(inside / inside.sum() * (1 - outside), outside)
+
+    for outside, other in ((0.0, 2), (0.25, 2), (0.33, 3)):  # the more none of these has, the sooner it leads
+        found, share = exact_flip(answer(0.2, 0.0)[:3], outside, prior, 0)
+        assert (found, answer(share * 0.999, outside).argmax()) == (other, other)
+        assert answer(share * 1.001, outside).argmax() == 0
 
 
 def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
     def stubborn(pi: Float) -> Float:
         return np.array([1.0, 0.0]) if pi[0] > 0.03 else np.array([0.0, 1.0])
 
-    found = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, stubborn)
+    even = np.array([0.5, 0.5])
+    found = searched_flip(even, 0, stubborn)
     assert found == (1, pytest.approx(0.03, rel=2e-3))
-    never = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, lambda pi: np.array([1.0, 0.0]))
-    assert never is None
-    assert find_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
+    assert searched_flip(even, 0, lambda pi: np.array([1.0, 0.0])) is None
+    assert searched_flip(np.array([1.0, 0.0]), 0, stubborn) is None
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,7 @@ from simdx.disk import load_described, save_arrays
 from simdx.errors import BadInput, SimdxError
 from simdx.panels import advice_for, load_panel, load_source, problems_of
 from simdx.panels.load import parse_panel, scaffold
-from simdx.review import import_scores, make_review, open_review
-from simdx.review.forms import read_scores
+from simdx.review import import_scores, make_review, open_review, read_scores
 from simdx.runs import Store
 from simdx.service.audit import AuditKey, AuditStore
 from simdx.service.auth import TokenFile

@@ -9,8 +9,8 @@ import pytest
 from simdx.answer import NearCondition, OutsideAnswer, TextSpan
 from simdx.classifier import Classifier
 from simdx.metrics.gaps import SMALL
-from simdx.report.page import Section, fill, render, table
-from simdx.review.forms import form_page
+from simdx.report.page import Afterword, Section, fill, render
+from simdx.review import form_page
 from tests.service.conftest import tickets
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
@@ -18,7 +18,7 @@ GAP = {"field": HOSTILE, "value": HOSTILE, "metric": HOSTILE, "n": 3, "too_small
 GAP |= dict.fromkeys(("inside", "outside", "gap", "low", "high", "p_corrected"))
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
-    "table": lambda: table([HOSTILE], [[HOSTILE]]),
+    "table": lambda: render(HOSTILE, [], afterword=Afterword(HOSTILE, HOSTILE, [HOSTILE], [[HOSTILE]])),
     "gaps": lambda: fill("gaps.html", gaps=[GAP], small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]

@@ -39,7 +39,7 @@ def test_score_save_resume_and_import(browser, tmp_path):
     assert severe == []
 
     done = import_scores(sheet, saved, role="tester")
-    assert (done.scored, done.unscored) == (1, 2)
-    (row,) = summarise(sheet).revise
+    assert (done["scored"], done["unscored"]) == (1, 2)
+    (row,) = summarise(sheet)["revise"]
     assert (row["completeness"], row["correctness"]) == (5, 2)
     assert row["feedback"] == ["no </script> course & <b>site</b>"]

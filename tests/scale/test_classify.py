@@ -61,36 +61,30 @@ def test_prior_top_and_decisions(job: Job, cases, tmp_path: Path) -> None:
 
 
 def test_poisoned_rows_are_named_and_the_rest_is_answered(job: Job, toy_bank, tmp_path: Path) -> None:
-    texts: list[str | None] = list(case_texts(toy_bank, 60))
-    texts[3], texts[17], texts[40] = None, "  \n", "x" * 2_100_000
-    write_file(tmp_path / "in" / "a.parquet", [f"case-{i}" for i in range(60)], texts)
-    summary = run(job, tmp_path / "in", tmp_path / "out")
-    assert (summary.rows, summary.failed) == (60, 3)
-    assert {f["id"] for f in summary.failures} == {"case-3", "case-17", "case-40"}
-    table = answers(tmp_path / "out").to_pylist()
-    bad = [row for row in table if row["error"]]
-    assert {row["id"] for row in bad} == {"case-3", "case-17", "case-40"}
-    assert all(row["label"] is None and row["posterior"] is None for row in bad)
-    assert all(row["label"] for row in table if not row["error"])
-
-
-def test_broken_utf8_is_a_poisoned_row(job: Job, tmp_path: Path) -> None:
-    raw = pa.array([b"red sweet fruit", b"\xff\xfe\xfa", b"boat stream"], type=pa.binary())
-    broken = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
+    texts: list[bytes | None] = [text.encode() for text in case_texts(toy_bank, 60)]
+    texts[3], texts[17], texts[40], texts[50] = None, b"  \n", b"x" * 2_100_000, b"\xff\xfe\xfa"
+    raw = pa.array(texts, type=pa.binary())
+    broken = pa.StringArray.from_buffers(60, *raw.buffers()[1:], raw.buffers()[0])  # one is no UTF-8
     (tmp_path / "in").mkdir()
-    parquet.write_table(pa.table({"id": ["a", "b", "c"], "text": broken}), tmp_path / "in" / "a.parquet")
+    ids = [f"case-{i}" for i in range(60)]
+    parquet.write_table(pa.table({"id": ids, "text": broken}), tmp_path / "in" / "a.parquet")
     summary = run(job, tmp_path / "in", tmp_path / "out")
-    assert [f["id"] for f in summary.failures] == ["b"]
+    assert (summary.rows, summary.failed) == (60, 4)
+    poisoned = {"case-3", "case-17", "case-40", "case-50"}
+    assert {f["id"] for f in summary.failures} == poisoned
+    for row in answers(tmp_path / "out").to_pylist():
+        assert (row["error"] is not None) == (row["label"] is None) == (row["posterior"] is None)
+        assert (row["error"] is not None) == (row["id"] in poisoned)
 
 
-def test_a_text_that_breaks_the_embedder_is_found_and_never_quoted(
+def test_a_row_that_breaks_the_embedder_is_named_and_a_fault_of_every_row_is_no_row_s(
     job: Job, cases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = HashingEmbedder.embed_batch
+    real, broken = HashingEmbedder.embed_batch, ["n77"]
     job.classifier()  # the bank is embedded before the fault
 
     def fragile(self: HashingEmbedder, texts: list[str]) -> Any:
-        if any("n77" in text.split() for text in texts):
+        if any(text.split()[-1].startswith(broken[0]) for text in texts):
             raise ValueError(f"cannot embed {texts}")
         return real(self, texts)
 
@@ -98,26 +92,13 @@ def test_a_text_that_breaks_the_embedder_is_found_and_never_quoted(
     summary = run(job, cases[0], tmp_path / "out", block_rows=20)
     assert [(f["id"], f["error"]) for f in summary.failures] == [("77", "failed with ValueError")]
     assert summary.answered == 129
-
-
-def test_a_fault_of_every_row_is_no_row_s_fault(
-    job: Job, cases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = HashingEmbedder.embed_batch
-    broken = [True]
-
-    def down(self: HashingEmbedder, texts: list[str]) -> Any:
-        if broken[0] and any(text.split()[-1].startswith("n") for text in texts):
-            raise ConnectionError("down")
-        return real(self, texts)
-
-    monkeypatch.setattr(HashingEmbedder, "embed_batch", down)
+    broken[0], down = "n", tmp_path / "down"
     with pytest.raises(RunFailed, match="blocks are not done"):
-        run(job, cases[0], tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.parquet"))
-    assert not (tmp_path / "out" / DONE_FILE).exists()
-    broken[0] = False
-    assert run(job, cases[0], tmp_path / "out").failed == 0
+        run(job, cases[0], down)
+    assert not list(down.glob("*.parquet"))
+    assert not (down / DONE_FILE).exists()
+    broken[0] = "nothing"
+    assert run(job, cases[0], down).failed == 0
 
 
 def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> None:
@@ -127,24 +108,22 @@ def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> 
             if i == 2:
                 raise KeyboardInterrupt
 
+    def never(*work: Any) -> Iterator[dict[str, Any]]:
+        raise AssertionError("there was nothing left to do")
+
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         run(job, cases[0], out, stops, block_rows=16)
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     assert len(before) == 3
     assert not (out / DONE_FILE).exists()
-    summary = run(job, cases[0], out, block_rows=16)
-    assert summary.blocks_before == 3
+    assert run(job, cases[0], out, block_rows=16).blocks_before == 3
     assert all((out / name).stat().st_mtime_ns == when for name, when in before.items())
     assert answers(out).column("id").to_pylist() == list(range(130))
     run(job, cases[0], tmp_path / "whole", block_rows=16)
     assert answers(out).equals(answers(tmp_path / "whole"))
-    again = run(job, cases[0], out, _never, block_rows=16)
+    again = run(job, cases[0], out, never, block_rows=16)
     assert again.blocks_before == again.blocks
-
-
-def _never(*work: Any) -> Iterator[dict[str, Any]]:
-    raise AssertionError("there was nothing left to do")
 
 
 def test_another_job_or_input_is_refused(job: Job, cases, tmp_path: Path) -> None:
@@ -211,29 +190,33 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
         memory.rm("/scale-test", recursive=True)
 
 
-def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
+def test_blocks_depend_on_the_input_and_not_on_its_place(job: Job, cases, tmp_path: Path) -> None:
+    run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))  # rows are numbered
+    assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130
     spans, digest = cut(str(cases[0]), RowColumns(), 16)
     cases[0].rename(tmp_path / "elsewhere")
     assert cut(str(tmp_path / "elsewhere"), RowColumns(), 16) == (spans, digest)
     assert sum(span.rows for span in spans) == 130
 
 
-def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
-    run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))
-    assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130
-
-
-def test_what_a_killed_writer_leaves_is_no_row(
-    job: Job, cases: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_part_is_whole_or_no_row_and_has_the_modes_that_the_user_gives_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    run(job, cases[0], out, block_rows=40)
-    with monkeypatch.context() as killed:  # between the last byte and the name: nothing is tidied
-        killed.setattr(os, "replace", lambda *_: None)
-        part = next(out.glob("part-*.parquet"))
-        write_whole(folder_at(str(out)), part.name, part.read_bytes())
-    assert len(list(out.iterdir())) > len(list(out.glob("part-*.parquet"))) + 2
-    assert answers(out).num_rows == 130
+    def kinds() -> list[bool]:
+        return [path.name == "part-0.parquet" for path in tmp_path.iterdir()]
+
+    before = os.umask(0o077)
+    try:
+        with monkeypatch.context() as killed:  # between the last byte and the name: nothing is tidied
+            killed.setattr(os, "replace", lambda *_: None)
+            write_whole(folder_at(str(tmp_path)), "part-0.parquet", b"ids and answers")
+        assert kinds() == [False]
+        assert not list(tmp_path.glob("part-*"))  # hidden, so that no reader takes it
+        write_whole(folder_at(str(tmp_path)), "part-0.parquet", b"ids and answers")
+    finally:
+        os.umask(before)
+    assert sorted(kinds()) == [False, True]
+    assert stat.S_IMODE((tmp_path / "part-0.parquet").stat().st_mode) == 0o600
 
 
 @pytest.mark.slow
@@ -264,13 +247,3 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
     found, expected = answers(out), answers(alone)
     assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(800))
     np.testing.assert_allclose(posteriors(found), posteriors(expected), rtol=0, atol=1e-9)
-
-
-def test_answers_have_the_modes_that_the_user_gives_files(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        write_whole(folder_at(str(tmp_path)), "part-0.parquet", b"ids and answers")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "part-0.parquet").stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["part-0.parquet"]

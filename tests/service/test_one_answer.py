@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from pyarrow import parquet
 from starlette.testclient import TestClient
 
+from simdx.answer import percent
 from simdx.classifier import Classifier
 from simdx.estimator import SimulationClassifier
-from simdx.words import percent
 from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
 from tests.service.conftest import PANEL
 

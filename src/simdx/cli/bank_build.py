@@ -83,8 +83,7 @@ def build(
 ) -> None:
     """Build a bank: ask a language model for the missing texts. It is safe to kill and to run again."""
     from simdx.bank.files import read_bank
-    from simdx.calibrate import calibrate_panel
-    from simdx.status import made_by, weaknesses
+    from simdx.upkeep import calibrate_panel, made_by, weaknesses
 
     chosen, out = load_panel(panel), wanted.out
     settings, left_out = wanted.settings(chosen, voice or plan.voice_for(simulator), facets=facets)

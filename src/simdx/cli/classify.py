@@ -109,9 +109,8 @@ def _page(
 
 def _by_library(case: str, json: bool) -> None:
     """Which of the library's conditions a text is most like: a search, whose answers are never accepted."""
-    from simdx.answer import Answer
+    from simdx.answer import Answer, percent
     from simdx.library import nearest
-    from simdx.words import percent
 
     found = nearest(case, MOST_NEAR)
     reason = "the library's shares come from a search and are not calibrated probabilities"

@@ -46,8 +46,8 @@ def evaluate(
     json: options.AsJson = False,
 ) -> None:
     """Measure a method on labelled cases: accuracy, calibration, selective prediction and subgroups."""
-    from simdx.compare import Run, lines, paired
     from simdx.evaluate import evaluate as run
+    from simdx.evaluation import Run, lines, paired
     from simdx.fitting import methods
 
     known = options.outcomes(panel)
@@ -89,7 +89,7 @@ def evaluate(
     if out is not None:
         note(f"wrote metrics.json, cases.parquet and report.html in {out}")
     if not json:
-        from simdx.report.summary import print_evaluation
+        from simdx.report.evaluation import print_evaluation
 
         print_evaluation(result)
     say(json, {**record, "compare": found} if compare else record, *(x for one in found for x in lines(one)))
@@ -118,7 +118,7 @@ def compare(
     json: options.AsJson = False,
 ) -> None:
     """Compare two evaluations of the same cases: paired bootstrap intervals and p-values."""
-    from simdx.compare import Run, lines, paired
+    from simdx.evaluation import Run, lines, paired
 
     found = paired(Run.read(first), Run.read(second), resamples=resamples, seed=seed)
     say(json, found, *lines(found))
@@ -222,7 +222,7 @@ def make(
 
     only = None
     if revise is not None:
-        only = [row["id"] for row in summarise(open_review(revise)).revise]
+        only = [row["id"] for row in summarise(open_review(revise))["revise"]]
         if not only:
             raise BadInput(f"no case of the review in {revise} needs a revision")
     sheet = make_review(
@@ -232,8 +232,8 @@ def make(
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
     say(
         json,
-        {"review": sheet.review, "cases": len(sheet.hashes), "forms": forms, "scores": sheet.scores_file},
-        f"{len(sheet.hashes)} texts; keep {out / 'review.json'} to yourself; send each reviewer one form:",
+        {"review": sheet.review, "cases": len(sheet.cases), "forms": forms, "scores": sheet.scores_file},
+        f"{len(sheet.cases)} texts; keep {out / 'review.json'} to yourself; send each reviewer one form:",
         *(f"  {form} (or its .csv)" for form in forms),
     )
 
@@ -249,9 +249,8 @@ def import_(
     from simdx.review import import_scores, open_review
 
     done = import_scores(open_review(folder), source, role=role)
-    about = {"reviewer": done.reviewer, "scored": done.scored, "unscored": done.unscored}
-    said = f"{done.reviewer}: {done.scored} texts scored, {done.unscored} not; saved in {done.scores_file}"
-    say(json, {**about, "scores": str(done.scores_file)}, said)
+    told = f"{done['reviewer']}: {done['scored']} texts scored, {done['unscored']} not"
+    say(json, done, f"{told}; saved in {done['scores']}")
 
 
 @review.command()
@@ -259,7 +258,7 @@ def summary(folder: Review, json: options.AsJson = False) -> None:
     """Show means, spread, agreement and the cases to revise."""
     from simdx.review import open_review, summarise
 
-    found = summarise(open_review(folder)).to_json()
+    found = summarise(open_review(folder))
     lines = [f"{found['n_scored']} of {found['n_cases']} texts scored"]
     lines += [f"  {name} ({about['role']}): {about['n']} texts" for name, about in found["reviewers"].items()]
     for scale, values in found["scales"].items():

@@ -182,10 +182,10 @@ def check(path: PanelFile, json: options.AsJson = False) -> None:
 @options.spread
 def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
     """Show the state of bank, background, calibration and descriptions; name the weakest and its remedy."""
-    from simdx.status import status_of
+    from simdx.upkeep import lines, status_of
 
     found = status_of(name, **asdict(chosen))
-    say(json, found.to_json(), *found.lines())
+    say(json, found, *lines(found))
 
 
 @app.command()
@@ -207,7 +207,7 @@ def calibrate(
     texts, one key each; labels are saved beside the panel after every key, and the same command continues.
     From 8 labels on it measures, as --data does. The result is saved with the panel.
     """
-    from simdx.calibrate import calibrate_panel
+    from simdx.upkeep import calibrate_panel
 
     if ask is not None:
         if data is not None:
@@ -225,8 +225,8 @@ def calibrate(
 
 def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json: bool) -> Path | None:
     """Labels given in the terminal, as a file to measure on; None while there are too few."""
+    from simdx.archive import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
     from simdx.methods.calibration import FEWEST_CASES
-    from simdx.to_label import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
 
     if name in PACKAGED:
         raise BadInput(
@@ -327,13 +327,14 @@ def prevalence(
     json: options.AsJson = False,
 ) -> None:
     """Estimate the shares of the labels and of none of these in an archive, for use as priors."""
+    from simdx.archive import lines
+    from simdx.archive import prevalence as found_in
     from simdx.datasets import read_cases
-    from simdx.prevalence import prevalence as found_in
 
     texts, known = read_cases(unlabelled, labelled=False).texts, options.outcomes(panel)
     cases = () if data is None else read_cases(data, labels=known).cases
     found = found_in(chosen.classifier(panel, calibration_cases=cases), texts, cases, seed)
-    say(json, found.to_json(), *found.lines())
+    say(json, found, *lines(found))
 
 
 @app.command("compile")

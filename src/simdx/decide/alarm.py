@@ -31,6 +31,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from simdx.abc.space import Space
 from simdx.methods.features import LexicalBasis, Lexicon, whole_words
+from simdx.methods.panel_data import Observations
 from simdx.reading import PLAIN
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
@@ -40,23 +41,15 @@ LOSS_FLOOR = 1e-6  # of a probability inside a log loss
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTexts:
-    """Texts with their raw embeddings, as views take them."""
-
-    texts: Sequence[str]
-    vectors: Float
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """One representation of one bank."""
 
     name: str
     bank: Bank
     bandwidth: float
-    cosine: Callable[[SeenTexts], Float]  # (N, n), centred, against the bank's rows in order
+    cosine: Callable[[Observations], Float]  # (N, n), centred, against the bank's rows in order
 
-    def posterior(self, seen: SeenTexts, prior: Float, *, leave_out: bool = False) -> Float:
+    def posterior(self, seen: Observations, prior: Float, *, leave_out: bool = False) -> Float:
         """(N, K) under that prior; `leave_out` drops rows of the bank whose text is the case's own."""
         own = _same_text(seen.texts, self.bank.texts) if leave_out else None
         return soft_posterior(self.cosine(seen), self.bank.label_index, prior, self.bandwidth, own)
@@ -94,7 +87,7 @@ def build_views(
     bank's texts by their words, `word_basis` when left out.
     """
     by_words = words or (lambda bank: word_basis(bank.texts))
-    seen = [SeenTexts(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
+    seen = [Observations(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
     given = [bank.name for bank in banks]
     names = [n if given.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(given)]
     views = []
@@ -102,12 +95,12 @@ def build_views(
         for i, bank in enumerate(banks):
             name = f"{representation} on {names[i]}"
             cosine = _lexical(by_words(bank)) if columns is None else _embedded(bank, vectors[i], columns)
-            width = (bandwidths or {}).get(name)
-            views.append(View(name, bank, width or _bandwidth(cosine, seen, banks, i), cosine))
+            width = (bandwidths or {}).get(name) or _bandwidth(cosine, seen, banks, i)
+            views.append(View(name, bank, width, cosine))
     return tuple(views)
 
 
-def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[SeenTexts], Float]:
+def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Observations], Float]:
     part = vectors[:, columns]
     space = Space.fit(EmbeddedBank(part, bank.label_index, len(bank.labels), (part.shape[1],)), centre=True)
     inside = np.empty(space.bank.shape)  # in double precision: the same to 1e-9 in every batch
@@ -115,7 +108,7 @@ def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[SeenTexts
     return lambda seen: space.transform(seen.vectors[:, columns]).astype(np.float64) @ inside.T
 
 
-def _lexical(basis: LexicalBasis) -> Callable[[SeenTexts], Float]:
+def _lexical(basis: LexicalBasis) -> Callable[[Observations], Float]:
     """An embedding model may carry a bias that every bank seen through it shares; word counts have none."""
     return lambda seen: basis.cosines(seen.texts)
 
@@ -132,12 +125,11 @@ def basis_of(lexicon: Lexicon) -> LexicalBasis:
 
 
 def _bandwidth(
-    cosine: Callable[[SeenTexts], Float], seen: Sequence[SeenTexts], banks: Sequence[Bank], own: int
+    cosine: Callable[[Observations], Float], seen: Sequence[Observations], banks: Sequence[Bank], own: int
 ) -> float:
-    judged, bank = [j for j in range(len(banks)) if j != own] or [own], banks[own]
+    bank, loss = banks[own], np.zeros(len(BANDWIDTHS))
     prior = np.full(len(bank.labels), 1 / len(bank.labels))
-    loss = np.zeros(len(BANDWIDTHS))
-    for j in judged:
+    for j in [j for j in range(len(banks)) if j != own] or [own]:
         values, truth = cosine(seen[j]), banks[j].label_index
         mine = _same_text(seen[j].texts, bank.texts)
         for b, width in enumerate(BANDWIDTHS):
@@ -148,10 +140,8 @@ def _bandwidth(
 
 def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
     """(N, n) true where a case's text is the bank row's own text."""
-    number: dict[str, int] = {}
-    row = np.array([number.setdefault(t, len(number)) for t in bank_texts])
-    case = np.array([number.get(t, -1) for t in texts])
-    return case[:, None] == row[None, :]
+    case, row = np.array(texts, dtype=object), np.array(bank_texts, dtype=object)
+    return np.asarray(case[:, None] == row[None, :], dtype=bool)
 
 
 # --------------------------------------------------------------------------- the alarm
@@ -159,9 +149,8 @@ def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
 CONFIDENT = 0.8  # at least this on one label: an answer that a reader takes as settled
 RATE = 0.1  # false alarms among correct answers of the same confidence
 FLOOR = 1e-4  # of a view's probability: how much one view may say against a label
-BANDS = (0.0, CONFIDENT)  # lower edges, of the probability of the answer's label
 KNOTS = 41  # quantiles kept of a null: steps of 2.5 %, finer than the rate
-LEAST_NULL = 30  # simulated answers a band needs, or it joins the one below
+LEAST_NULL = 30  # simulated answers that a band of confidence needs
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -178,9 +167,8 @@ class Null:
     def of(cls, scores: Float, confidence: float = 0.0) -> Null:
         n = len(scores)
         rank = min(n, int(np.ceil((n + 1) * (1 - RATE))))  # counts the new score itself among n + 1
-        threshold = float(np.sort(scores)[rank - 1])
-        knots = np.quantile(scores, np.linspace(0, 1, KNOTS))
-        return cls(confidence, tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
+        knots = tuple(round(q, 4) for q in np.quantile(scores, np.linspace(0, 1, KNOTS)).tolist())
+        return cls(confidence, knots, n, round(float(np.sort(scores)[rank - 1]), 4))
 
     def p_value(self, score: Float) -> Float:
         """Share of correct simulated answers with at least this score, between knots by interpolation."""
@@ -203,7 +191,7 @@ class Alarm:
     nulls: tuple[Null, ...]
     own: bool = True  # does the score hold the answer's own log odds? Not where there are no held-out answers
 
-    def judge(self, seen: SeenTexts, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
+    def judge(self, seen: Observations, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""
         opinions = view_posteriors(self.views, seen, prior)
         claimed, confidence = posterior.argmax(axis=1), posterior.max(axis=1)
@@ -218,7 +206,7 @@ class Alarm:
 
 
 def view_posteriors(
-    views: Sequence[View], seen: SeenTexts, prior: Float, *, leave_out: bool = False
+    views: Sequence[View], seen: Observations, prior: Float, *, leave_out: bool = False
 ) -> Float:
     """(V, N, K)."""
     return np.stack([view.posterior(seen, prior, leave_out=leave_out) for view in views])
@@ -242,7 +230,7 @@ def outvoted(voices: Mapping[str, Float], claimed: Int) -> Mask:
     return others.sum(axis=0) > len(voices) / 2
 
 
-def fit_alarm(views: Sequence[View], seen: SeenTexts, truth: Int, posterior: Float | None) -> Alarm:
+def fit_alarm(views: Sequence[View], seen: Observations, truth: Int, posterior: Float | None) -> Alarm:
     """Null distributions from simulated texts.
 
     `posterior` (N, K) is the main method's answer to each of them by a fit that did not hold it. Without it
@@ -250,30 +238,19 @@ def fit_alarm(views: Sequence[View], seen: SeenTexts, truth: Int, posterior: Flo
     """
     n_labels = len(views[0].bank.labels)
     prior = np.full(n_labels, 1 / n_labels)
-    opinions = view_posteriors(views, seen, prior, leave_out=True)
-    score = disagreement(opinions, truth, prior)
-    right = None if posterior is None else posterior.argmax(axis=1) == truth
-    if posterior is None or right is None or right.sum() < LEAST_NULL:
+    score = disagreement(view_posteriors(views, seen, prior, leave_out=True), truth, prior)
+    if posterior is None or (right := posterior.argmax(axis=1) == truth).sum() < LEAST_NULL:
         return Alarm(tuple(views), (Null.of(score),), own=False)
     score = score + disagreement(posterior[None], truth, prior)
     return Alarm(tuple(views), banded_nulls(score[right], posterior[right].max(axis=1)))
 
 
 def banded_nulls(score: Float, confidence: Float) -> tuple[Null, ...]:
-    """A null per band of confidence; a band of too few joins the one below, the lowest the one above."""
-    edges = [BANDS[0]]
-    for edge, upper in zip(BANDS[1:], (*BANDS[2:], np.inf), strict=True):
-        inside = ((confidence >= edge) & (confidence < upper)).sum()
-        below = ((confidence >= edges[-1]) & (confidence < edge)).sum()
-        if len(edges) == 1 and below < LEAST_NULL:
-            continue  # nothing to stand on yet: the lowest band grows upwards
-        if inside >= LEAST_NULL:
-            edges.append(edge)
-    ends = (*edges[1:], np.inf)
-    return tuple(
-        Null.of(score[(confidence >= low) & (confidence < high)], low)
-        for low, high in zip(edges, ends, strict=True)
-    )
+    """A null for doubtful answers and one for confident ones; one for all where either has too few."""
+    sure = confidence >= CONFIDENT
+    if min(sure.sum(), (~sure).sum()) < LEAST_NULL:
+        return (Null.of(score),)
+    return Null.of(score[~sure]), Null.of(score[sure], CONFIDENT)
 
 
 def alarm_performance(posterior: Float, truth: Int, flag: Mask) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ that a person must see) calls for review; doubt about the *answer* (mass left el
 must not be missed, a sentence it does not explain) calls for more tests. A utility matrix, where given,
 replaces the thresholds of the second kind by the decision of largest expected utility. All reasons that hold
 are collected; the gravest decides. An answer within every limit is `accept` only where labelled cases have
-shown what accepting costs (`evidence`); else it is `likely`, and the reasons say what is missing.
+shown what accepting costs (`policy`); else it is `likely`, and the reasons say what is missing.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.answer import DecisionAnswer
+from simdx.answer import DecisionAnswer, alarm_words, percent
 from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
 from simdx.types import NONE_OF_THESE, Float, Mask, Panel
-from simdx.words import alarm_words, percent
 
 ROUND_FIGURES = Policy()
 # A prior below it all but excludes a label; on panels of more than 50 labels, one below half an even share.
@@ -58,28 +57,26 @@ def decide(
 ) -> DecisionAnswer:
     """What to do with one answer, and why; `promise`: what accepted answers keep to, where that is known."""
     review = list(_review_reasons(panel, facts, policy))
-    if policy.utility is not None:
-        choice, why = _by_utility(panel, facts, policy.utility)
-        test = [why] if choice == "test" else []
-        review += [why] if choice == "review" else []
-        accepted = why
-    else:
+    within = None
+    if policy.utility is None:
         test = list(_test_reasons(panel, facts, policy))
-        accepted = None
+    else:
+        choice, within = _by_utility(panel, facts, policy.utility)
+        test = [within] if choice == "test" else []
+        review += [within] if choice == "review" else []
     test += _other_doubts(panel, facts, policy.thresholds.must_not_miss)
-    action: Literal["accept", "likely", "test", "review"] = "review" if review else "test"
     outside = facts.out_of_class or 0.0
     if not (review or test) and outside > facts.posterior.max():  # a label is accepted, none of these is not
         test = [f"none of these leads with {percent(outside)}"]
+    action: Literal["accept", "likely", "test", "review"] = "review" if review else "test"
     reasons = (*review, *test)
-    if not reasons:
-        missing = (*facts.missing, *_set_aside(panel, facts))
-        missing = tuple(f"{NOT_ACCEPTED}: {one}" if i == 0 else one for i, one in enumerate(missing))
-        action = "likely" if missing else "accept"
+    if not reasons and (missing := (*facts.missing, *_set_aside(panel, facts))):
+        action, reasons = "likely", (f"{NOT_ACCEPTED}: {missing[0]}", *missing[1:])
+    elif not reasons:
         top = int(facts.posterior.argmax())
         shown = percent(facts.posterior[top])
-        within = f"'{panel.names[top]}' has probability {shown}; all safety checks passed"
-        reasons = missing or (accepted or within,)
+        within = within or f"'{panel.names[top]}' has probability {shown}; all safety checks passed"
+        action, reasons = "accept", (within,)
     return DecisionAnswer(action=action, reason="; ".join(reasons), reasons=reasons, promise=promise)
 
 
@@ -119,14 +116,13 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     for i in order[1:]:
         if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
             yield f"'{names[i]}' must not be missed and still has {percent(p[i])}"
-    if limit.confident is not None and p[top] < limit.confident:
-        outside = facts.out_of_class or 0.0
-        most, other = (f"'{names[i]}'" for i in (top, second))
-        yield (
-            f"{most} leads with only {percent(p[top])}, against {percent(p[second])} for {other}"
-            if outside <= p[top]
-            else f"no label has over {percent(p[top])}; none of these has {percent(outside)}"
-        ).replace("has over under 1 %", "reaches 1 %")
+    outside = facts.out_of_class or 0.0
+    if limit.confident is not None and p[top] < limit.confident and outside <= p[top]:
+        against = f"against {percent(p[second])} for '{names[second]}'"
+        yield f"'{names[top]}' leads with only {percent(p[top])}, {against}"
+    elif limit.confident is not None and p[top] < limit.confident:
+        said = f"no label has over {percent(p[top])}; none of these has {percent(outside)}"
+        yield said.replace("has over under 1 %", "reaches 1 %")
     if policy.origin.refuted:
         yield (
             f"auto-accept is off: too many confident answers to the bank's own {policy.origin.n} "

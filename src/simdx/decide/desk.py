@@ -7,7 +7,6 @@ text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, dec
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -26,19 +25,10 @@ from simdx.answer import (
     SentenceEffect,
     ViewAnswer,
 )
-from simdx.decide.alarm import Alarms, SeenTexts, outvoted
+from simdx.decide import explain as why
+from simdx.decide.alarm import Alarms, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence, Tried
-from simdx.decide.explain import (
-    Clauses,
-    Telling,
-    find_flip,
-    missing_finding,
-    runs_of_sentences,
-    sentence_effects,
-    without_each,
-)
-from simdx.decide.policy import Policy, too_few
+from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, Tried, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
@@ -84,16 +74,16 @@ class Desk(TunedThresholds):
     def _english(self) -> bool:
         """Is most of the bank in English? Of other languages nothing can be said."""
         some = self._data.bank.texts[:ENOUGH]
-        return 2 * sum(is_english(text) for text in some) > len(some)
+        return 2 * sum(map(is_english, some)) > len(some)
 
     @property
     def _cheap(self) -> bool:
         return self._fitted.speed != "slow" and not self._fitted.remote
 
     @cached_property
-    def _clauses(self) -> Clauses:
+    def _clauses(self) -> why.Clauses:
         embedder = self._data.embedder
-        return Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
+        return why.Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
 
     @cached_property
     def refuted(self) -> tuple[str, ...]:
@@ -118,11 +108,10 @@ class Desk(TunedThresholds):
             said.append("the library is not compared with the text: the panel file needs 'world: true'")
         return tuple(said)
 
-    def _beyond_evidence(self, table: AnswerTable, i: int) -> tuple[str, ...]:
-        if self.missing or self.evidence is None or table.out_of_class is None:
-            return ()  # what the panel lacks is said first
-        why = self.evidence.beyond(float(table.out_of_class[i]))
-        return () if why is None else (why,)
+    def _lacks(self, none: float | None) -> tuple[str, ...]:
+        """What is missing for this answer to be accepted, of the panel first."""
+        beyond = None if self.missing or self.evidence is None else self.evidence.beyond(none)
+        return self.missing if beyond is None else (beyond,)
 
     @property
     def _medical(self) -> bool:
@@ -135,15 +124,9 @@ class Desk(TunedThresholds):
         named = (meant_by(label.name) for label in labels)
         return any(match is not None and match.condition.medical for match in named)
 
-    @cached_property
-    def _round_figures(self) -> tuple[str, ...]:
-        few = too_few(self.policy)
-        return (f"default thresholds are used: {few}",) if few else ()
-
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
-        seen = SeenTexts(observations.texts, observations.vectors)
-        found, opinions = self.alarm.judge(seen, table.of_labels, table.prior.probabilities)
+        found, opinions = self.alarm.judge(observations, table.of_labels, table.prior.probabilities)
         if table.voices is None:
             return found, opinions
         # Most voices of a pool against its answer: it rests on how loud one was, whatever the views say.
@@ -166,8 +149,15 @@ class Desk(TunedThresholds):
         names, prior, of_labels = self._data.panel.names, table.prior.probabilities, table.of_labels
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
-        sentences = self._sentences(observations.texts, table.posterior, prior) if explain else None
+        few = too_few(self.policy)
+        said = (None if few is None else f"default thresholds are used: {few}", note)
+        notes = (*withheld, *(one for one in said if one is not None))
+        sentences = None
+        if explain and self._cheap:
+            sentences = why.sentence_effects(
+                observations.texts, table.posterior, prior,
+                lambda some, whole: self._answered(self._data.observe(some, whole), prior).posterior,
+            )  # fmt: skip
         second, promise = table.second_order, self._promise(prior)
         even = self._even(observations, prior)
         beyond = self._beyond(observations, table)
@@ -182,6 +172,7 @@ class Desk(TunedThresholds):
         out = []
         for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
             entropy, typicality, effective, flag, p_value, score = column
+            outside = None if table.out_of_class is None else float(table.out_of_class[i])
             views = tuple(
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
@@ -189,7 +180,7 @@ class Desk(TunedThresholds):
             facts = Facts(
                 posterior=of_labels[i],
                 entropy_bits=entropy,
-                out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
+                out_of_class=outside,
                 typicality=typicality,
                 aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
                 epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
@@ -199,7 +190,7 @@ class Desk(TunedThresholds):
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
                 refuted=self.refuted,
-                missing=(*self.missing, *self._beyond_evidence(table, i)),
+                missing=self._lacks(outside),
                 prior=prior,
                 even=None if even is None else even[i],
                 unexplained=beyond[i].unexplained,
@@ -233,28 +224,27 @@ class Desk(TunedThresholds):
         clinical = self._data.panel.is_clinical  # beside other panels no illness is named
         named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
         urgent, margin = world.rivals(compared, lead)
-        said: dict[int, list[str]] = {}
-        if found.unexplained is not None:
-            asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
-            said = {i: split_sentences(observations.texts[i]) for i in asked.tolist()}
-        of = [*said]
-        over = dict(zip(of, world.excess([*said.values()], lead[of], shares[of]), strict=True)) if of else {}
+        marked: dict[int, tuple[str, ...]] = {}
+        asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
+        if found.unexplained is not None and asked.size:
+            said = [split_sentences(observations.texts[i]) for i in asked]
+            excess = world.excess(said, lead[asked], shares[asked])
+            for i, sentences, by in zip(asked.tolist(), said, excess, strict=True):
+                marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > found.unexplained)
         out = []
-        for i in range(len(observations.texts)):
-
-            def near(c: int, chance: Float = chances[i]) -> NearCondition:
-                one, p = world.conditions[c], float(chance[c])
-                return NearCondition(condition=one.name, probability=p, emergency=one.emergency)
-
+        for i, chance in enumerate(chances):
             order = np.argsort(-named[i])[:NEAREST].tolist()
             order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
             rival = None
-            if clinical and margin[i] > CLEAR and chances[i, urgent[i]] >= LIKELY:
-                rival = world.conditions[urgent[i]].name, float(chances[i, urgent[i]])
-                order = order if urgent[i] in order else [*order, int(urgent[i])]
-            told = zip(said[i], over[i].tolist(), strict=True) if i in said else ()
-            marked = tuple(sentence for sentence, by in told if by > (found.unexplained or 0))
-            out.append(Beyond(OutsideAnswer(nearest=tuple(near(c) for c in order)), marked, rival))
+            if clinical and margin[i] > CLEAR and chance[urgent[i]] >= LIKELY:
+                rival = world.conditions[urgent[i]].name, float(chance[urgent[i]])
+                order = list(dict.fromkeys([*order, int(urgent[i])]))
+            nearest = [(world.conditions[c], float(chance[c])) for c in order]
+            near = (
+                NearCondition(condition=one.name, probability=p, emergency=one.emergency)
+                for one, p in nearest
+            )
+            out.append(Beyond(OutsideAnswer(nearest=tuple(near)), marked.get(i, ()), rival))
         return out
 
     def under(self, policy: Policy) -> Desk:
@@ -273,7 +263,7 @@ class Desk(TunedThresholds):
         """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
         from simdx.decide.tune import FOLDS, folds_in_turn, tune_on_labelled
 
-        answers, panel = self._even_answers(cases), self._data.panel
+        answers, panel = self._answered(cases, self._uniform), self._data.panel
 
         def tuned(rows: Int) -> Policy:
             known = answers.at(rows), truth[rows]
@@ -295,32 +285,38 @@ class Desk(TunedThresholds):
 
     def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
         """What labelled cases show of accepting under this policy, in which they had no part."""
-        answers = self._even_answers(cases)
+        answers = self._answered(cases, self._uniform)
         wrong = answers.posterior.argmax(axis=1) != truth
         return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
 
     def _evidence(
         self, policy: Policy, inside: Tried, wrong: Mask, outside: Observations, source: str
     ) -> AcceptEvidence:
-        beyond = self.under(policy).tried(outside, self._even_answers(outside))
+        beyond = self.under(policy).tried(outside, self._answered(outside, self._uniform))
         return AcceptEvidence.counted(inside, wrong, beyond, self.evidence_key(policy), source)
 
-    def _even_answers(self, observations: Observations) -> AnswerTable:
-        return self._fitted.answer(observations, Prior.uniform(len(self._data.panel.names)))
+    @cached_property
+    def _uniform(self) -> Float:
+        k = len(self._data.panel.names)
+        return np.full(k, 1 / k)
+
+    def _answered(self, observations: Observations, prior: Float) -> AnswerTable:
+        return self._fitted.answer(observations, Prior(prior, float(len(prior))))
 
     def _even(self, observations: Observations, prior: Float) -> Float | None:
         """(N, K) posteriors under the even prior, where the given one excludes labels."""
-        if not excluded(prior).any() or not self._cheap:
-            return None
-        with suppress(BadInput):  # an amortised network that was trained for one prior has no other answer
-            return self._answered(observations, np.full(len(prior), 1 / len(prior))).of_labels
+        if excluded(prior).any() and self._cheap:
+            with suppress(
+                BadInput
+            ):  # an amortised network that was trained for one prior has no other answer
+                return self._answered(observations, self._uniform).of_labels
         return None
 
     def _promise(self, prior: Float) -> str | None:
         """What labelled cases have shown of accepted answers like these: same bank and method, even prior."""
         risk = self.policy.risk
         held = risk is not None and risk.entropy_bits is not None and self.policy.fits(self.fingerprint)
-        if risk is None or not held or not np.allclose(prior, 1 / len(prior)):
+        if risk is None or not held or not np.allclose(prior, self._uniform):
             return None
         return (
             f"at most {risk.target:.0%} of accepted answers are wrong, shown on {risk.n} labelled cases "
@@ -342,47 +338,30 @@ class Desk(TunedThresholds):
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         known = () if scores is None else tuple(scores[n] for n in names)
         limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
-        of_labels, uniform = table.of_labels, np.full(len(prior), 1 / len(prior))
-        if not np.allclose(prior, uniform):
+        of_labels = table.of_labels
+        if not np.allclose(prior, self._uniform):
             # The scores stay those that were calibrated, under the uniform prior; the labels' shares change.
             moved = limits.under(prior) if self._cheap else None
             if moved is None:
                 return None, ("the policy was calibrated under the uniform prior: no conformal set",)
-            limits, of_labels = moved, self._answered(observations, uniform).of_labels
+            limits, of_labels = moved, self._answered(observations, self._uniform).of_labels
         inside = limits.sets(of_labels)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
-
-    def _answered(self, observations: Observations, prior: Float) -> AnswerTable:
-        return self._fitted.answer(observations, Prior(prior, float(len(prior))))
-
-    def _sentences(
-        self, texts: Sequence[str], posterior: Float, prior: Float
-    ) -> list[tuple[SentenceEffect, ...]] | None:
-        """Sentence effects of every text, all shortened texts in one call of the method."""
-        if not self._cheap:
-            return None
-        parts = [runs_of_sentences(text) for text in texts]
-        variants = [without_each(p) if len(p) > 1 else [] for p in parts]
-        flat = [v for vs in variants for v in vs]
-        whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = self._answered(self._data.observe(flat, whole), prior).posterior if flat else posterior[:0]
-        ends = np.cumsum([len(v) for v in variants])
-        return [
-            sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
-            for i, p in enumerate(posterior)
-        ]
 
     def _flip(self, observations: Observations, i: int, table: AnswerTable) -> FlipAnswer | None:
         names, leading = self._data.panel.names, int(table.posterior[i].argmax())
         if not self._cheap or leading == len(names):  # none of these does not hang on a label's prior
             return None
-        one = observations.at(np.array([i]))
-        asked = None if self._fitted.proportional else lambda pi: self._answered(one, pi).posterior[0]
-        outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
-        try:
-            found = find_flip(table.among_labels[i], outside, table.prior.probabilities, leading, asked)
-        except BadInput:  # an amortised network that was trained for one prior has no other answer
-            return None
+        prior = table.prior.probabilities
+        if self._fitted.proportional:
+            outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
+            found = why.exact_flip(table.among_labels[i], outside, prior, leading)
+        else:
+            one = observations.at(np.array([i]))
+            try:
+                found = why.searched_flip(prior, leading, lambda pi: self._answered(one, pi).posterior[0])
+            except BadInput:  # an amortised network that was trained for one prior has no other answer
+                return None
         return None if found is None else FlipAnswer(label=(*names, NONE_OF_THESE)[found[0]], prior=found[1])
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
@@ -393,8 +372,8 @@ class Desk(TunedThresholds):
         def answer(texts: list[str]) -> Float:
             return self._answered(self._data.observe(texts, [text] * len(texts)), prior).posterior
 
-        return missing_finding(text, posterior, names, self._clauses, self.telling, answer)
+        return why.missing_finding(text, posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
-    def telling(self) -> Telling:
-        return Telling.of(self._data.bank)
+    def telling(self) -> why.Telling:
+        return why.Telling.of(self._data.bank)

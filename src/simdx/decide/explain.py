@@ -4,9 +4,7 @@ evidence          the simulated descriptions that carried it, for the leading la
 sentences         the leading outcome's probability with each part of the case left out in turn: a positive
                   effect is support, a negative one evidence against. A long case is cut into at most
                   `MOST_PARTS` runs of sentences, so that a case report costs no more than a dozen answers
-flip              the prior that would change the answer. Only the leading label's prior is moved. Where the
-                  posterior is prior times likelihood its odds give the likelihoods; elsewhere the method
-                  is asked on the way down from the present prior, and the first crossing bisected
+flip              the prior that would change the answer; only the leading label's prior is moved
 pairs             sentences of the case and of a simulation that share words which speak for a label; words
                   that every label's texts use, such as those of grammar, pair nothing
 missing finding   which finding, once known, would settle the case most. Findings are clauses of the bank that
@@ -51,30 +49,19 @@ def evidence_of(
     mass = np.take_along_axis(posterior, leading, axis=1)
     shown = mass >= COMPETES
     shown[:, :2] = mass[:, :2] > 0  # a label that the prior excludes is no competitor
-    best: dict[int, dict[int, Int]] = {}  # label -> case -> its first rows
-    for label in np.unique(leading[shown]).tolist():
+    out: list[list[Evidence]] = [[] for _ in posterior]
+    for case, place in np.argwhere(shown).tolist():
+        label = int(leading[case, place])
         rows = np.flatnonzero(weights.label_index == label)
-        cases = np.flatnonzero(((leading == label) & shown).any(axis=1))
-        order = np.argsort(rank[np.ix_(cases, rows)], axis=1, kind="stable")[:, :LEADING]
-        best[label] = dict(zip(cases.tolist(), rows[order], strict=True))
-
-    def told(case: int, label: int, row: int) -> Evidence:
-        return Evidence(
-            label=names[label],
-            text=texts[int(weights.rows[row])],
-            distance=float(distance[case, row]),
-            share=None if share is None else float(share[case, row]),
-        )
-
-    return [
-        tuple(
-            told(case, label, row)
-            for place, label in enumerate(labels)
-            if shown[case, place]
-            for row in best[label][case][: LEADING if place == 0 else RIVALS].tolist()
-        )
-        for case, labels in enumerate(leading.tolist())
-    ]
+        best = np.argsort(rank[case, rows], kind="stable")[: LEADING if place == 0 else RIVALS]
+        out[case] += [
+            Evidence(
+                label=names[label], text=texts[int(weights.rows[row])], distance=float(distance[case, row]),
+                share=None if share is None else float(share[case, row]),
+            )
+            for row in rows[best].tolist()
+        ]  # fmt: skip
+    return [tuple(one) for one in out]
 
 
 # --------------------------------------------------------------------------- sentences
@@ -87,112 +74,88 @@ def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
     sentences = split_sentences(text)
     if len(sentences) <= most:
         return sentences
-    total = sum(len(s) for s in sentences)
-    parts: list[list[str]] = [[]]
-    done = 0
-    for i, sentence in enumerate(sentences):
-        left = len(sentences) - i
-        full = done >= total * len(parts) / most
-        if parts[-1] and len(parts) < most and (full or left <= most - len(parts)):
-            parts.append([])
-        parts[-1].append(sentence)
-        done += len(sentence)
-    return [" ".join(part) for part in parts]
-
-
-def without_each(parts: Sequence[str]) -> list[str]:
-    return [" ".join(p for j, p in enumerate(parts) if j != i) for i in range(len(parts))]
+    length = np.array([len(sentence) for sentence in sentences])
+    middle = np.cumsum(length) - length / 2
+    run = (middle / length.sum() * most).astype(int)  # a sentence is where its middle is
+    return [" ".join(sentences[i] for i in np.flatnonzero(run == k)) for k in np.unique(run)]
 
 
 def sentence_effects(
-    parts: Sequence[str], outcome: int, posterior: Float, prior: Float, rest: Float
-) -> tuple[SentenceEffect, ...]:
-    """Effects on the leading outcome, strongest first.
+    texts: Sequence[str], posterior: Float, prior: Float, answer: Callable[[list[str], list[str]], Float]
+) -> list[tuple[SentenceEffect, ...]]:
+    """Effects on each text's leading outcome, strongest first.
 
-    `rest` holds the posteriors of the case without each of its P parts, a row each. The only part of a case
-    is compared with the prior, which is the answer to an empty text; none of these has no prior to compare.
+    `answer(shortened, whole)` has the posteriors of all shortened texts. The only part of a case is compared
+    with the prior, which is the answer to an empty text; none of these has no prior to compare.
     """
-    if not parts or (len(parts) == 1 and outcome >= len(prior)):
-        return ()
-    if len(parts) == 1:
-        return (SentenceEffect(text=parts[0], effect=float(posterior[outcome] - prior[outcome])),)
-    effects = [
-        SentenceEffect(text=part, effect=float(posterior[outcome] - p))
-        for part, p in zip(parts, rest[:, outcome], strict=True)
-    ]
-    return tuple(sorted(effects, key=lambda e: -abs(e.effect)))
+    parts = [runs_of_sentences(text) for text in texts]
+    owner = np.array([i for i, own in enumerate(parts) for _ in own if len(own) > 1], dtype=int)
+    shortened = [" ".join(own[:j] + own[j + 1 :]) for own in parts if len(own) > 1 for j in range(len(own))]
+    rest = answer(shortened, [texts[i] for i in owner]) if shortened else posterior[:0]
+    out = []
+    for i, (own, lead) in enumerate(zip(parts, posterior.argmax(axis=1).tolist(), strict=True)):
+        without = rest[owner == i, lead] if len(own) > 1 else prior[lead : lead + 1]
+        effects = [
+            SentenceEffect(text=part, effect=float(posterior[i, lead] - p))
+            for part, p in zip(own, without, strict=False)
+        ]
+        out.append(tuple(sorted(effects, key=lambda e: -abs(e.effect))))
+    return out
 
 
 # --------------------------------------------------------------------------- flip
 
 FAR = 40.0  # log odds beyond which a prior is certainty
-EXACT = (60, 40)  # points scanned and halvings, where an answer is a handful of multiplications
-ASKED = (10, 12)  # the same where the method itself must answer
+POINTS, HALVINGS = 10, 12  # scanned and bisected where the method itself must answer
 
 
-def find_flip(
-    among_labels: Float,
-    out_of_class: float,
-    prior: Float,
-    leading: int,
-    answer: Callable[[Float], Float] | None = None,
+def exact_flip(
+    among_labels: Float, out_of_class: float, prior: Float, leading: int
 ) -> tuple[int, float] | None:
-    """(outcome, prior): at that prior of the present leading label the answer becomes that outcome.
+    """(outcome, prior): below that prior of the leading label, the others in proportion, the answer is that
+    outcome; None where no other is possible. For a posterior that is prior times likelihood.
 
-    None when no other label is possible. Outcome K is none of these, whose probability does not depend on how
-    much prior each possible label has.
-
-    `answer(prior)` is the posterior under another prior; it is left out where the method is known to be prior
-    times likelihood.
+    Outcome K is none of these, whose probability does not depend on how much prior each possible label has.
     """
-    others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
-    if others.sum() <= 0 or prior[leading] <= 0:
+    rest = prior.sum() - prior[leading]
+    if rest <= 0 or prior[leading] <= 0:
         return None
-    likelihood = np.divide(among_labels, prior, out=np.zeros(len(prior)), where=prior > 0)
-
-    # Some forty times a case, on a handful of numbers: plain floats are several times faster than arrays.
-    weights, fixed = likelihood.tolist(), (others / others.sum()).tolist()
-
-    def closed(share: float) -> int:
-        pi = [(1 - share) * f for f in fixed]
-        pi[leading] = share
-        inside = [p * w for p, w in zip(pi, weights, strict=True)]
-        total = math.fsum(inside)
-        inside = [v / total for v in inside] if total > 0 else pi
-        shares = [*((1 - out_of_class) * v for v in inside), out_of_class]
-        return shares.index(max(shares))
-
-    def at(share: float) -> Float:
-        moved = others / others.sum() * (1 - share)
-        moved[leading] = share
-        return moved
-
-    now = math.log(prior[leading]) - math.log(others.sum())
-    if answer is None:
-        return _nearest(closed, leading, now, *EXACT)
-    return _nearest(lambda share: int(answer(at(share)).argmax()), leading, now, *ASKED)
+    # Odds of the leading label against the others together at which each of them is level with it.
+    level = np.where(prior > 0, among_labels, 0.0) / rest / (among_labels[leading] / prior[leading])
+    level[leading] = 0.0
+    least = out_of_class / (1 - out_of_class)  # of the labels' mass, for the leading one to lead
+    level = np.append(level, level.sum() * least / (1 - least) if least < 1 else 0.0)
+    first = int(level.argmax())
+    return (first, float(level[first] / (1 + level[first]))) if level[first] > math.exp(-FAR) else None
 
 
-def _nearest(
-    winner: Callable[[float], int], leading: int, now: float, points: int, halvings: int
-) -> tuple[int, float] | None:
-    """The share below the present one at which the leading label first stops leading, in its log odds.
+def searched_flip(prior: Float, leading: int, answer: Callable[[Float], Float]) -> tuple[int, float] | None:
+    """The same for any method; `answer(prior)` is the posterior under another prior.
 
     A hard tolerance can let the label lead again further down, so the way down is scanned before the
     crossing is bisected; the scan is finest near the present prior.
     """
-    high = low = now
-    for step in np.geomspace(0.02, FAR + max(now, 0.0), points).tolist():
+    others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
+    if others.sum() <= 0 or prior[leading] <= 0:
+        return None
+
+    def winner(log_odds: float) -> int:
+        moved = others / others.sum() * (1 - _share(log_odds))
+        moved[leading] = _share(log_odds)
+        return int(answer(moved).argmax())
+
+    high = low = now = math.log(prior[leading]) - math.log(others.sum())
+    for step in np.geomspace(0.02, FAR + max(now, 0.0), POINTS).tolist():
         low = now - step
-        if winner(_share(low)) != leading:
+        if winner(low) != leading:
             break
         high = low
     else:
         return None
-    for _ in range(halvings):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if winner(_share(middle)) == leading else (middle, high)
-    return winner(_share(low)), _share(high)
+        low, high = (low, middle) if winner(middle) == leading else (middle, high)
+    return winner(low), _share(high)
 
 
 def _share(log_odds: float) -> float:
@@ -289,12 +252,6 @@ class Clauses:
         texts = tuple(clause for clause, _ in found)
         return cls(texts, np.array([label for _, label in found], dtype=int), embed(texts))
 
-    def about(self, vector: Float, label: int, count: int) -> list[str]:
-        """The label's clauses nearest to one."""
-        rows = np.flatnonzero(self.label_index == label)
-        nearest = rows[np.argsort(-(self.vectors[rows] @ vector), kind="stable")[:count]]
-        return [self.texts[i] for i in nearest]
-
     def open_findings(self, text: str, labels: Sequence[int], telling: Telling) -> list[int]:
         """Rows to ask about: the most telling of each label, each about something else, none said already."""
         said, out = stems(text), []
@@ -332,7 +289,9 @@ def missing_finding(
     tried = []
     for t, row in enumerate(topics):
         for k in labels:
-            said = clauses.about(clauses.vectors[row], k, PER_LABEL)
+            own = np.flatnonzero(clauses.label_index == k)
+            nearest = own[np.argsort(-(clauses.vectors[own] @ clauses.vectors[row]), kind="stable")]
+            said = [clauses.texts[i] for i in nearest[:PER_LABEL]]
             share = float(posterior[k]) / len(said) if said else 0.0
             tried += [(f"{text} {clause[0].upper()}{clause[1:]}.", share, t) for clause in said]
     bits = entropy_bits(answer([variant for variant, _, _ in tried]))

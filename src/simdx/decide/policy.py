@@ -1,8 +1,19 @@
 """The decision policy: every number and rule that turns an answer into an action, in one readable file.
 
-A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says where its thresholds come
-from (round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and
-method they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
+A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says where its thresholds come from
+(round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and method
+they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
+
+Accepting needs evidence, because a list of labels is never all that a text can be about: labelled cases must
+have shown that accepted answers are right, and that at most `MOST_OUTSIDE` of cases of no label would be
+accepted (the upper end of a one-sided 95 % Clopper–Pearson interval: 59 cases without one accepted are
+enough, and are needed). Else the strongest action is `likely`.
+
+Where too many outside cases pass every check, the record sets a limit: an answer is accepted only where none
+of these has less than that probability. The limit is chosen on the outside cases, so each fifth of them is
+counted under the limit of the other four; it is drawn for `AIM` of what would be allowed, because the count
+may be worse. The record belongs to one bank, embedder, method, recipe and policy (`made_for`) and counts for
+nothing else. Packaged panels have theirs in `data/evidence.json`, written by `benchmarks/packaged.py`.
 """
 
 from __future__ import annotations
@@ -11,36 +22,160 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from dataclasses import field as dataclass_field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import (
     ConfigDict,
     Field,
     FiniteFloat,
+    NonNegativeInt,
     PositiveInt,
     TypeAdapter,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
 
 from simdx.decide.alarm import Null
-from simdx.decide.evidence import AcceptEvidence
+from simdx.disk import seal_holds
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
 from simdx.rows import read_mapping
-from simdx.types import NONE_OF_THESE, Panel, content_hash
+from simdx.types import NONE_OF_THESE, Float, Mask, Panel, content_hash
 
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
 TUNING = 5
 # Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
 # is the most extreme one, whatever it happens to be.
 LEAST_HELD_OUT = 100
+LEAST_INSIDE = 20
+LEAST_OUTSIDE = 59  # of which none may be accepted; more, where some are
+MOST_OUTSIDE = 0.05
+MOST_WRONG = 0.05
+LEVEL = 0.95
+AIM = 2 / 3  # of the outside cases that may pass, those that a limit is drawn for
+FOLDS = 5
+GIVE = "'simdx policy tune --data … --ood …'"
+UNTESTED = f"no labelled outside cases; give 60 with {GIVE}"
+OTHER = f"labelled cases were tried with another bank, embedder, method or policy; repeat {GIVE}"
+FILE = "evidence.json"
+
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=True)
 Share = Annotated[float, Field(ge=0, le=1)]
 Bits = Annotated[float, Field(ge=0, le=64)]
+
+
+class Tried(NamedTuple):
+    """Cases under every check on the answer itself."""
+
+    passed: Mask  # (n,)
+    none: Float | None  # (n,) probabilities of none of these; None: not weighed
+
+    def at(self, rows: Mask) -> Tried:
+        return Tried(self.passed[rows], None if self.none is None else self.none[rows])
+
+    def limit(self) -> float | None:
+        """The probability of none of these below which few enough of these outside cases pass; None where few
+        enough pass anyway, or nothing can be limited."""
+        most = most_allowed(len(self.passed))
+        if self.none is None or most < 0 or self.passed.sum() <= most:
+            return None
+        return float(np.sort(self.none[self.passed])[int(AIM * most)])
+
+    def under(self, limit: float | None) -> Mask:
+        """(n,) those that pass with less than this probability of none of these."""
+        return self.passed if limit is None or self.none is None else self.passed & (self.none < limit)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class AcceptEvidence:
+    """What labelled cases showed of accepting."""
+
+    source: str  # whose cases
+    inside: NonNegativeInt  # cases of the labels
+    accepted: NonNegativeInt  # of them, were the evidence enough
+    wrong: NonNegativeInt  # of those accepted
+    outside: NonNegativeInt  # cases of no label
+    outside_accepted: NonNegativeInt
+    upper: Share  # share of outside cases that may be accepted, at most
+    made_for: dict[str, str]
+    # Accepted answers give none of these less than this; None: no limit is needed.
+    none_limit: Share | None = None
+
+    @classmethod
+    def counted(
+        cls, inside: Tried, wrong: Mask, outside: Tried, made_for: Mapping[str, str], source: str
+    ) -> AcceptEvidence:
+        """From which cases pass every check, and which of those of the labels are answered wrongly."""
+        limit = outside.limit()
+        accepted = inside.under(limit)
+        n, k = len(outside.passed), int(outside.passed.sum())
+        if limit is not None:  # each fifth under the limit of the others
+            fold = np.arange(n) % FOLDS
+            parts = [(outside.at(fold == f), outside.at(fold != f).limit()) for f in range(FOLDS)]
+            k = sum(int(held.under(other).sum()) for held, other in parts)
+        counts = len(accepted), int(accepted.sum()), int((accepted & wrong).sum()), n, k
+        return cls(source, *counts, round(upper_end(k, n), 4), dict(made_for), limit)
+
+    def shortcomings(self) -> Iterator[str]:
+        """What is missing for an answer to be accepted; nothing where the record is enough."""
+        if self.inside < LEAST_INSIDE:
+            yield f"only {self.inside} labelled cases of its labels; the minimum is {LEAST_INSIDE}"
+        elif not self.accepted:
+            yield f"none of {self.inside} labelled cases of its labels passes every limit"
+        elif self.wrong > MOST_WRONG * self.accepted:
+            yield f"{self.wrong} of {self.accepted} labelled cases that passed every check were wrong"
+        if self.outside < LEAST_OUTSIDE:
+            yield f"only {self.outside} labelled outside cases; the minimum is 60; give more with {GIVE}"
+        elif self.upper > MOST_OUTSIDE:
+            yield (
+                f"{self.outside_accepted} of {self.outside} labelled outside cases would be accepted: that "
+                f"may be {100 * self.upper:.1f} % of such cases, and the limit is {100 * MOST_OUTSIDE:.0f} %"
+            )
+
+    def sentence(self) -> str:
+        most = self.none_limit
+        limit = "" if most is None else f", where none of these has less than {most:.2g}"
+        return (
+            f"{self.source}: {self.accepted} of {self.inside} cases of the labels accepted, {self.wrong} of "
+            f"them wrong, and {self.outside_accepted} of {self.outside} outside cases (at most "
+            f"{100 * self.upper:.1f} % of such){limit}"
+        )
+
+    def beyond(self, none: float | None) -> str | None:
+        """Why an answer is not accepted that gives none of these this probability."""
+        if self.none_limit is None or none is None or none < self.none_limit:
+            return None
+        return (
+            f"none of these has {100 * none:.2g} %, and the labelled outside cases support accepting "
+            f"below {100 * self.none_limit:.2g} %"
+        )
+
+
+def upper_end(k: int, n: int) -> float:
+    """Of the share that k of n show: one-sided Clopper–Pearson."""
+    from scipy.stats import beta  # slow to import, and an answer does not need it
+
+    return 1.0 if k >= n else float(beta.ppf(LEVEL, k + 1, n - k))
+
+
+def most_allowed(n: int) -> int:
+    """Of n outside cases, how many may pass; −1 where n are too few."""
+    return next(k for k in range(n + 1) if upper_end(k, n) > MOST_OUTSIDE) - 1
+
+
+@cache
+def packaged_records() -> tuple[AcceptEvidence, ...]:
+    data = json.loads(files("simdx.decide").joinpath("data", FILE).read_text(encoding="utf-8"))
+    found = data["evidence"] if seal_holds(data) else ()
+    return TypeAdapter(tuple[AcceptEvidence, ...]).validate_python(found)
+
+
+# --------------------------------------------------------------------------- the policy
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -115,16 +250,11 @@ class Policy:
     risk: RiskFile | None = None
     evidence: AcceptEvidence | None = None  # what labelled cases showed of accepting under these limits
 
-    @field_validator("utility")
-    @classmethod
-    def _a_choice(cls, value: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
-        if value is not None and len(value) < 2:
-            raise ValueError("a utility matrix needs at least two possible decisions")
-        return value
-
     @model_validator(mode="after")
-    def _rows_alike(self) -> Policy:
+    def _a_choice(self) -> Policy:
         rows = list((self.utility or {}).values())
+        if len(rows) == 1 or self.utility == {}:
+            raise ValueError("a utility matrix needs at least two possible decisions")
         if any(set(row) != set(rows[0]) for row in rows):
             raise ValueError("every row of the utility matrix must name the same labels")
         return self
@@ -181,17 +311,12 @@ def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
     sets = policy.conformal
     if sets is not None and any(set(part) != names for part in (sets.largest, sets.scores or sets.largest)):
         raise BadInput(f"policy {where}: its conformal thresholds are not for the labels of '{panel.name}'")
-    if policy.utility is not None:
-        for decision, row in policy.utility.items():
-            if decision not in names | {"test", "review"}:
-                raise BadInput(
-                    f"policy {where}: utility row '{decision[:80]}' is neither a label, 'test' nor 'review'"
-                )
-            if not names <= set(row) <= names | {NONE_OF_THESE}:
-                raise BadInput(
-                    f"policy {where}: utility row '{decision[:80]}' must give a number for every label "
-                    f"(and may for '{NONE_OF_THESE}')"
-                )
+    for decision, row in (policy.utility or {}).items():
+        place = f"policy {where}: utility row '{decision[:80]}'"
+        if decision not in names | {"test", "review"}:
+            raise BadInput(f"{place} is neither a label, 'test' nor 'review'")
+        if not names <= set(row) <= names | {NONE_OF_THESE}:
+            raise BadInput(f"{place} must give a number for every label (and may for '{NONE_OF_THESE}')")
 
 
 # --------------------------------------------------------------------------- in plain words
@@ -199,9 +324,35 @@ def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
 
 def policy_words(policy: Policy) -> Iterator[str]:
     """One line a rule: what `simdx policy show` prints."""
+    t, r, c, origin = policy.thresholds, policy.risk, policy.conformal, policy.origin
     yield f"policy for {policy.panel or 'any panel'}, thresholds from {_source(policy)}"
-    yield from _thresholds(policy)
-    r, c = policy.risk, policy.conformal
+    tells = {name: "" if v is None else f" (AUROC for errors {v:.2f})" for name, v in origin.auroc.items()}
+    of_entropy, of_aleatoric, of_epistemic = (
+        tells.get(f"{kind}_bits", "") for kind in ("entropy", "aleatoric", "epistemic")
+    )
+    limits = [
+        (t.out_of_class, "review  if the probability of none of these is at least {:g}"),
+        (t.typicality, "review  if typicality is below {:g}"),
+        (
+            t.alarm or None,
+            "review  if independent views support the answer less than usual for a correct one",
+        ),
+        (t.epistemic_bits, "review  if epistemic uncertainty exceeds {:g} bits" + of_epistemic),
+    ]
+    if policy.utility is None:
+        limits += [
+            (t.must_not_miss, "test    if a must-not-miss label that does not lead has at least {:g}"),
+            (t.confident, "test    if the leading label has less than {:g}"),
+            (None if origin.refuted else t.entropy_bits, "test    if entropy exceeds {:g} bits" + of_entropy),
+            (t.aleatoric_bits, "test    if aleatoric uncertainty exceeds {:g} bits" + of_aleatoric),
+        ]
+    for limit, said in limits:
+        if limit is not None:
+            yield "  " + said.format(limit)
+    if t.epistemic_bits is None and "epistemic_bits" in tells:
+        yield f"  epistemic bits are not used: they do not predict errors here{of_epistemic}"
+    if origin.refuted and policy.utility is None:
+        yield "  test    always: too many confident answers to the bank's own texts were wrong"
     if r is not None and r.entropy_bits is None:
         yield f"  test    always: no threshold keeps errors under {r.target:.0%} on {r.n} cases"
     elif r is not None:
@@ -227,15 +378,6 @@ def policy_words(policy: Policy) -> Iterator[str]:
             yield f"    {decision}: " + ", ".join(f"{label} {value:g}" for label, value in row.items())
 
 
-def too_few(policy: Policy) -> str | None:
-    """Why a policy tuned on a bank holds round figures all the same; None for every other policy."""
-    origin = policy.origin
-    if origin.source != "round figures" or not origin.made_for:
-        return None
-    few = f"tuning needs {LEAST_HELD_OUT} held-out texts of the bank, and there are {origin.n}"
-    return few if origin.refuted else f"{few}, so 'accept' guarantees no error rate"
-
-
 def _source(policy: Policy) -> str:
     origin = policy.origin
     if origin.source == "round figures":
@@ -245,32 +387,10 @@ def _source(policy: Policy) -> str:
     return f"{origin.n} {'simulated texts' if origin.source == 'simulated text' else 'labelled cases'}{risk}"
 
 
-def _thresholds(policy: Policy) -> Iterator[str]:
-    t, auroc = policy.thresholds, policy.origin.auroc
-
-    def known(name: str) -> str:
-        value = auroc.get(name)
-        return "" if value is None else f" (AUROC for errors {value:.2f})"
-
-    if t.out_of_class is not None:
-        yield f"  review  if the probability of none of these is at least {t.out_of_class:g}"
-    if t.typicality is not None:
-        yield f"  review  if typicality is below {t.typicality:g}"
-    if t.alarm:
-        yield "  review  if independent views support the answer less than usual for a correct answer"
-    if t.epistemic_bits is not None:
-        yield f"  review  if epistemic uncertainty exceeds {t.epistemic_bits:g} bits{known('epistemic_bits')}"
-    elif "epistemic_bits" in auroc:
-        yield f"  epistemic bits are not used: they do not predict errors here{known('epistemic_bits')}"
-    if policy.utility is not None:
-        return
-    if t.must_not_miss is not None:
-        yield f"  test    if a must-not-miss label that does not lead has at least {t.must_not_miss:g}"
-    if t.confident is not None:
-        yield f"  test    if the leading label has less than {t.confident:g}"
-    if policy.origin.refuted:
-        yield "  test    always: too many confident answers to the bank's own texts were wrong"
-    elif t.entropy_bits is not None:
-        yield f"  test    if entropy exceeds {t.entropy_bits:g} bits{known('entropy_bits')}"
-    if t.aleatoric_bits is not None:
-        yield f"  test    if aleatoric uncertainty exceeds {t.aleatoric_bits:g} bits{known('aleatoric_bits')}"
+def too_few(policy: Policy) -> str | None:
+    """Why a policy tuned on a bank holds round figures all the same; None for every other policy."""
+    origin = policy.origin
+    if origin.source != "round figures" or not origin.made_for:
+        return None
+    few = f"tuning needs {LEAST_HELD_OUT} held-out texts of the bank, and there are {origin.n}"
+    return few if origin.refuted else f"{few}, so 'accept' guarantees no error rate"

@@ -16,9 +16,17 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
-from simdx.decide.alarm import Alarm, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
-from simdx.decide.evidence import AcceptEvidence, packaged
-from simdx.decide.policy import TUNING, Policy, check_policy, policy_data, policy_text, read_policy
+from simdx.decide.alarm import Alarm, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.policy import (
+    TUNING,
+    AcceptEvidence,
+    Policy,
+    check_policy,
+    packaged_records,
+    policy_data,
+    policy_text,
+    read_policy,
+)
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
@@ -100,7 +108,8 @@ class TunedThresholds:
     def evidence(self) -> AcceptEvidence | None:
         """What labelled cases showed of accepting with all that is here: of the policy, or packaged."""
         key, own = self.evidence_key(self.policy), self.policy.evidence
-        return own if own is not None and own.made_for == key else packaged(key)
+        known = packaged_records() if own is None else (own, *packaged_records())
+        return next((record for record in known if record.made_for == key), None)
 
     @cached_property
     def policy(self) -> Policy:
@@ -111,19 +120,18 @@ class TunedThresholds:
         if maintained is not None and maintained.fits(self.fingerprint):
             return maintained
         # An archive has no part in tuning on simulated text: what was found without it is the same.
-        found = maintained if maintained is not None and self._tuned_for(maintained) else self._remembered()
+        tuned = (  # on simulated text for all that is here but the archive: it guarantees nothing then
+            maintained is not None
+            and maintained.origin.source == "simulated text"
+            and (maintained.conformal, maintained.risk) == (None, None)
+            and maintained.fits(self._without_archive)
+        )
+        found = maintained if maintained is not None and tuned else self._remembered()
         return replace(found, origin=replace(found.origin, made_for=self.fingerprint))
 
     @cached_property
     def _without_archive(self) -> dict[str, str]:
         return self._fingerprint_of(replace(self._settings, archive=None))
-
-    def _tuned_for(self, policy: Policy) -> bool:
-        """Was it tuned on simulated text for all that is here but the archive? It guarantees nothing then."""
-        guarantees = policy.conformal is not None or policy.risk is not None
-        return (
-            policy.origin.source == "simulated text" and not guarantees and policy.fits(self._without_archive)
-        )
 
     @cached_property
     def _tuning(self) -> str:
@@ -132,13 +140,18 @@ class TunedThresholds:
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
-        path = home() / "policies" / f"{self._tuning}.yaml"
         compiled = (self._data.compiled or {}).get(f"policy.{self._tuning}")
         if compiled is not None:
             return check_policy(json.loads(compiled.tobytes()), "compiled", self._data.panel)
-        kept = self._kept(path)
-        if kept is not None and kept.fits(self._without_archive):
-            return kept
+        path = home() / "policies" / f"{self._tuning}.yaml"
+        with suppress(
+            BadInput, OSError, ValueError
+        ):  # of a damaged one a changed threshold would go unnoticed
+            seal, _, text = path.read_text(encoding="utf-8").partition("\n")
+            if seal == f"# {seal_of(text)}":
+                kept = read_policy(path, self._data.panel)
+                if kept.fits(self._without_archive):
+                    return kept
         found = self.tuned()
         policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
         with suppress(CannotWrite):  # a cache folder that cannot be written costs time, not the answer
@@ -146,15 +159,6 @@ class TunedThresholds:
             text = policy_text(policy)
             write_atomically(path, f"# {seal_of(text)}\n{text}")
         return policy
-
-    def _kept(self, path: Path) -> Policy | None:
-        """A policy from the cache, or None: of a damaged one a changed threshold would go unnoticed."""
-        try:
-            seal, _, text = path.read_text(encoding="utf-8").partition("\n")
-            whole = seal == f"# {seal_of(text)}"
-            return read_policy(path, self._data.panel) if whole else None
-        except (BadInput, OSError, ValueError):
-            return None
 
     def tuned(self, risk: float = 0.05) -> Policy:
         from simdx.decide.tune import tune_on_simulated
@@ -216,47 +220,41 @@ class TunedThresholds:
         return banks, vectors
 
     @cached_property
-    def _simulated(self) -> tuple[SeenTexts, Int, AnswerTable | None]:
+    def _simulated(self) -> tuple[Observations, Int, AnswerTable | None]:
         """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
         from simdx.decide.tune import cross_fitted
 
-        banks, vectors = self._view_banks
-        bank, embedded = self._data.bank, self._data.embedded
-        held = set(bank.texts)
-        others = [
-            (t, v, k)
-            for b, vs in zip(banks, vectors, strict=True)
-            for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
-            if t not in held
-        ]
+        bank = self._data.bank
         data = self._data.without_archive()  # whose centre is one of real text, and this is not
         rows: Int = np.arange(len(bank.texts))
         answers = None
         if self._fitted.speed == "fast":
             rows, answers = cross_fitted(data, self._settings)
-        texts = tuple(bank.texts[i] for i in rows)
-        seen, truth = SeenTexts(texts, embedded.vectors[rows]), bank.label_index[rows]
+        own = Observations(bank.texts, self._data.embedded.vectors).at(rows)
+        held = set(bank.texts)
+        others = [
+            (text, vector, label)
+            for one, vectors in zip(*self._view_banks, strict=True)
+            for text, vector, label in zip(one.texts, vectors, one.label_index.tolist(), strict=True)
+            if text not in held
+        ]
         if not others:
-            return seen, truth, answers
-        more = tuple(t for t, _, _ in others)
-        raw = np.stack([v for _, v, _ in others])
-        truth = np.concatenate([truth, [k for _, _, k in others]])
-        seen = SeenTexts((*texts, *more), np.concatenate([seen.vectors, raw]))
-        if answers is None:
-            return seen, truth, None
-        whole = fit_method(data, self._settings) if self._data.has_archive else self._fitted
-        uniform = Prior.uniform(len(bank.labels))
-        return seen, truth, joined([answers, whole.answer(Observations(tuple(more), raw), uniform)])
+            return own, bank.label_index[rows], answers
+        texts, vectors, labels = zip(*others, strict=True)
+        more = Observations(texts, np.stack(vectors))
+        seen = Observations((*own.texts, *texts), np.concatenate([own.vectors, more.vectors]))
+        if answers is not None:
+            whole = fit_method(data, self._settings) if self._data.has_archive else self._fitted
+            answers = joined([answers, whole.answer(more, Prior.uniform(len(bank.labels)))])
+        return seen, np.concatenate([bank.label_index[rows], labels]), answers
 
 
 def _blocks(data: PanelData) -> dict[str, slice]:
     """The columns of each embedder joined in the panel's, by its short name."""
-    parts = getattr(data.embedder, "parts", (data.embedder,))
     out: dict[str, slice] = {}
     start = 0
-    for one in parts:
-        width = sum(one.blocks)
-        name = one.id.split("/")[0]
+    for one in getattr(data.embedder, "parts", (data.embedder,)):
+        name, width = one.id.split("/")[0], sum(one.blocks)
         out[name if name not in out else one.id] = slice(start, start + width)
         start += width
     return out

@@ -1,23 +1,20 @@
 """Choosing a policy's thresholds: from simulated text, or from labelled cases with a stated risk.
 
 A threshold on a kind of bits is set only where those bits tell errors from correct answers (AUROC above
-`USEFUL` on the same texts; it is recorded either way): a decision should not rest on a number that does not
-know. Entropy may rise as far as the error rate among accepted answers stays at the target. Aleatoric and
-epistemic bits may rise to what all but 1 % of correct answers have. Simulated text is cleaner than real text,
-so what it says only ever tightens the round figures, never loosens them.
+`USEFUL` on the same texts; it is recorded either way). Entropy may rise as far as the error rate among
+accepted answers stays at the target; aleatoric and epistemic bits to what all but 1 % of correct answers
+have. Simulated text is cleaner than real text, so what it says only ever tightens the round figures, never
+loosens them.
 
-A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
-all, and everything is sent on. Below `LEAST_HELD_OUT` held-out texts the round figures stay as they are, and
-the policy says so. What few texts can do is refute: where more of the confident answers to them are wrong
-than the risk allows by chance (a binomial test at 5 %), auto-accept is off.
-
-Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
+Below `LEAST_HELD_OUT` held-out texts a bank is too small to say anything: with a dozen, one wrong answer
+allows no entropy at all. The round figures stay, and the policy says so. What few texts can do is refute:
+where more of the confident answers to them are wrong than the risk allows by chance, auto-accept is off.
 
 Labelled cases give conformal sets (`metrics.conformal`) and the largest entropy up to which answers may be
 accepted with at most the target rate of errors, at a stated confidence, whatever the distribution (learn then
 test, Angelopoulos et al. 2021: a binomial test of each entropy, Holm's correction over all). The entropies
 are fixed in advance, so they owe nothing to the labels. With outside cases they also give the evidence that
-accepting needs (`evidence`).
+accepting needs (`policy`).
 """
 
 from collections.abc import Mapping
@@ -53,14 +50,21 @@ def tune_on_simulated(
     risk: float = RISK,
 ) -> Policy:
     """The default policy. Without enough held-out answers only the alarm is tuned and round figures stay."""
-    origin = Origin("simulated text", len(truth), risk, dict(made_for))
-    thresholds = Thresholds()
+    thresholds, made = Thresholds(), dict(made_for)
+    origin = Origin("simulated text", len(truth), risk, made)
     if len(truth) < LEAST_HELD_OUT:
-        refuted = answers is not None and _refuted(thresholds, answers, truth, risk)
-        origin = Origin("round figures", len(truth), None, dict(made_for), refuted=refuted)
+        origin = Origin("round figures", len(truth), None, made)
+        if answers is not None:
+            # Are confident answers wrong more often than the risk, beyond chance with so few of them?
+            from scipy.stats import binom  # slow to import
+
+            sure = answers.of_labels.max(axis=1) >= (thresholds.confident or 0.0)
+            wrong = int((answers.of_labels.argmax(axis=1) != truth)[sure].sum())
+            refuted = bool(binom.sf(wrong - 1, int(sure.sum()), risk) < CHANCE)
+            origin = replace(origin, refuted=refuted)
     elif answers is not None:
         thresholds, separation = _thresholds(answers, truth, risk)
-        origin = Origin("simulated text", len(truth), risk, dict(made_for), separation)
+        origin = replace(origin, auroc=separation)
     return Policy(panel=panel.name, origin=origin, thresholds=thresholds, alarm=alarm_file(alarm))
 
 
@@ -136,41 +140,25 @@ def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
     return float(ranked[good[-1]]) if good.size else None
 
 
-def _refuted(limits: Thresholds, answers: AnswerTable, truth: Int, risk: float) -> bool:
-    """Are confident answers wrong more often than `risk`, beyond what chance would do with so few of them?"""
-    sure = answers.of_labels.max(axis=1) >= (limits.confident or 0.0)
-    wrong = int((answers.of_labels.argmax(axis=1) != truth)[sure].sum())
-    from scipy.stats import binom  # slow to import
-
-    return float(binom.sf(wrong - 1, int(sure.sum()), risk)) < CHANCE
-
-
 def _thresholds(answers: AnswerTable, truth: Int, risk: float) -> tuple[Thresholds, dict[str, float | None]]:
-    led = _led_by_a_label(answers)
+    led, second = _led_by_a_label(answers), answers.second_order
     wrong = (answers.posterior.argmax(axis=1) != truth)[led]
-    second = answers.second_order
-    kinds = {
-        "entropy_bits": answers.entropy_bits[led],
-        "aleatoric_bits": None if second is None else second.aleatoric_bits[led],
-        "epistemic_bits": None if second is None else second.epistemic_bits[led],
-    }
-    separation: dict[str, float | None] = {}
+    entropy = answers.entropy_bits[led]
+    kinds = {"entropy_bits": entropy}
+    if second is not None:
+        kinds |= {"aleatoric_bits": second.aleatoric_bits[led], "epistemic_bits": second.epistemic_bits[led]}
+    separation: dict[str, float | None] = dict.fromkeys(("entropy_bits", "aleatoric_bits", "epistemic_bits"))
+    usual: dict[str, float] = {}
     for name, bits in kinds.items():
-        value = auroc(bits, wrong).value if bits is not None and 0 < wrong.sum() < len(wrong) else None
+        value = auroc(bits, wrong).value
         separation[name] = None if value is None else round(value, 3)
-
-    def usual(values: Float | None) -> float | None:
-        """What all but TAIL of the correct answers stay within."""
-        return None if values is None or wrong.all() else float(np.quantile(values[~wrong], 1 - TAIL))
-
-    def where_useful(name: str) -> float | None:
-        return usual(kinds[name]) if (separation[name] or 0.0) > USEFUL else None
-
-    limit = largest_entropy(answers.entropy_bits[led], wrong.astype(float), risk)
+        if (separation[name] or 0.0) > USEFUL:  # what all but TAIL of the correct answers stay within
+            usual[name] = round(float(np.quantile(bits[~wrong], 1 - TAIL)), 4)
+    limit = largest_entropy(entropy, wrong.astype(float), risk)
     thresholds = Thresholds(
-        entropy_bits=_rounded(0.0 if limit is None else limit),
-        aleatoric_bits=_rounded(where_useful("aleatoric_bits")),
-        epistemic_bits=_rounded(where_useful("epistemic_bits")),
+        entropy_bits=0.0 if limit is None else round(limit, 4),
+        aleatoric_bits=usual.get("aleatoric_bits"),
+        epistemic_bits=usual.get("epistemic_bits"),
     )
     return thresholds, separation
 
@@ -180,15 +168,11 @@ def _led_by_a_label(answers: AnswerTable) -> Mask:
     return answers.posterior.argmax(axis=1) < answers.among_labels.shape[1]
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
 def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable | None]:
     """Rows of the bank and their answers, each by a fit on the other folds.
 
     A label's only text stays in every fit and is not answered; where no label has two, all rows come back
-    without answers. Simulated text is cleaner than real text; figures from here are a starting point.
+    without answers.
     """
     bank, embedded = data.bank, data.embedded
     # With the calibration of the whole bank, as it is what will answer; but weighing the library as well
@@ -196,20 +180,16 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
     calibration = None if data.calibration is None else replace(data.calibration, world=None)
     fold = folds_in_turn(bank.label_index, FOLDS)
     parts: list[AnswerTable] = []
-    order: list[Int] = []
-    for f in range(FOLDS):
-        held = np.flatnonzero(fold == f)
-        if not held.size:
-            continue
-        kept = np.flatnonzero(fold != f)
+    for f in np.unique(fold[fold >= 0]):
+        kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         own = bank.subset(kept), embedded.subset(kept), data.embedder
         part = PanelData(data.panel, *own, data.real, calibration, reading=data.reading)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
-        order.append(held)
     if not parts:
         return np.arange(len(bank.texts)), None
-    return np.concatenate(order), joined(parts)
+    order = np.argsort(fold, kind="stable")
+    return order[fold[order] >= 0], joined(parts)
 
 
 def folds_in_turn(label_index: Int, folds: int) -> Int:

@@ -1,7 +1,6 @@
 """Answers as one self-contained HTML page: no script, no request to any host, readable in print.
 
-Pages are Jinja2 templates that escape every value. What they are given as HTML is marked `safe` in the
-template: our own drawings, and what `render`'s callers put before and after the answers.
+Pages are Jinja2 templates that escape every value. Our own drawings alone are HTML, and marked `safe` there.
 """
 
 import json
@@ -10,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from simdx.answer import Answer
+from simdx.answer import NO_PROMISE, Answer
 from simdx.panels import disclaimer
 from simdx.report import plots
-from simdx.types import NONE_OF_THESE, Float, Panel
-from simdx.words import NO_PROMISE
+from simdx.types import Float, Panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +53,17 @@ class Section:
         return out
 
     @property
-    def leading_label(self) -> str:
-        """What evidence and marks are about: the label that leads, whatever none of these has."""
-        labels = {name: p for name, p in self.answer.posterior.items() if name != NONE_OF_THESE}
-        return max(labels, key=lambda name: labels[name])
-
-    @property
     def provenance(self) -> str:
         return json.dumps(self.answer.to_json()["provenance"], indent=1, ensure_ascii=False)
+
+
+class Afterword(NamedTuple):
+    """A table after the answers."""
+
+    title: str
+    words: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def render(
@@ -71,23 +72,18 @@ def render(
     *,
     panel: Panel | None = None,
     notice: str = "",
-    preface: str = "",
-    afterword: str = "",
+    afterword: Afterword | None = None,
 ) -> str:
-    """The page; `panel` says whether its disclaimer is a clinic's. `preface` and `afterword` are HTML."""
+    """The page; `panel` says whether its disclaimer is a clinic's."""
     return fill(
         "answers.html", title=title, disclaimer=disclaimer(panel), notice=notice, sections=sections,
-        preface=preface, afterword=afterword, no_promise=NO_PROMISE,
+        afterword=afterword, no_promise=NO_PROMISE,
     )  # fmt: skip
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return str(_templates("simdx.report").get_template("parts.html").module.table(headings, rows))  # type: ignore[attr-defined]
-
-
-def fill(template: str, package: str = "simdx.report", **values: Any) -> str:
-    """A template of a package with these values in it."""
-    return _templates(package).get_template(template).render(plots=plots, **values)
+def fill(template: str, **values: Any) -> str:
+    """A template with these values in it."""
+    return _templates().get_template(template).render(plots=plots, **values)
 
 
 def number(value: float | None, missing: str = "undefined") -> str:
@@ -95,9 +91,9 @@ def number(value: float | None, missing: str = "undefined") -> str:
 
 
 @cache
-def _templates(package: str) -> Environment:
+def _templates() -> Environment:
     found = Environment(
-        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader("simdx.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     found.filters["number"] = number

@@ -6,10 +6,9 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.text import Text
 
-from simdx.answer import Answer
+from simdx.answer import NO_PROMISE, Answer, action_words, percent
 from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
-from simdx.words import NO_PROMISE, action_words, percent
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _COLOUR = {"accept": "green", "likely": "blue", "test": "yellow", "review": "magenta"}

@@ -9,6 +9,7 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,11 +21,9 @@ ID, TEXT = "id", "text"  # the names a block's columns have whatever the input c
 
 def folder_at(url: str) -> Any:
     """The folder at a URL (`s3://bucket/cases`, `/data/cases`) as a file system of its own."""
-    try:
-        from fsspec.core import url_to_fs
-        from fsspec.implementations.dirfs import DirFileSystem
-    except ImportError:
-        raise MissingExtra("working on Parquet", "scale") from None
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.dirfs import DirFileSystem
+
     try:
         fs, path = url_to_fs(url)
     except ImportError as error:  # fsspec names the package its protocol needs
@@ -70,25 +69,18 @@ class RowSpan(NamedTuple):
     name: str
 
 
-class Block(NamedTuple):
-    """A block's rows; `problem` says why a whole block could not be worked on."""
-
-    name: str
-    table: Any = None  # a pyarrow Table
-    problem: str = ""
-
-
 def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[RowSpan], str]:
     """All blocks of the input, and its digest; footers are read, no text."""
+    try:
+        import fsspec  # noqa: F401  # for `folder_at`
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("working on Parquet", "scale") from None
     folder = folder_at(source)
     files = {"": folder.info("")} if folder.isfile("") else folder.find("", detail=True)
     files = {path: files[path]["size"] for path in sorted(files) if (path or source).endswith(".parquet")}
     if not files:
         raise BadInput(f"there is no Parquet file at '{source}'")
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("working on Parquet", "scale") from None
     spans: list[RowSpan] = []
     digest = hashlib.sha256()
     for path, size in files.items():
@@ -114,34 +106,26 @@ def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[RowSpan
 
 
 class Reader:
-    """Blocks of the input, one at a time; the row group read last is kept for the blocks that follow."""
+    """Rows of the input, a block at a time; the row group read last is kept for the blocks that follow."""
 
     def __init__(self, source: str, columns: RowColumns) -> None:
         self._source, self._columns = source, columns
-        self._held: tuple[tuple[str, int], Any] | None = None
+        self._row_group = lru_cache(maxsize=1)(self._read_row_group)
 
-    def __call__(self, span: RowSpan) -> Block:
-        """A block that cannot be read carries a problem."""
+    def __call__(self, span: RowSpan) -> Any:
         import pyarrow as pa
 
-        try:
-            rows = self._row_group(span.path, span.row_group).slice(span.start, span.rows)
-        except Exception as error:
-            # Damaged bytes or a store that is out of reach: the block waits for another run.
-            return Block(span.name, problem=f"could not be read ({type(error).__name__})")
+        rows = self._row_group(span.path, span.row_group).slice(span.start, span.rows)
         if self._columns.id is None:
             prefix = span.name.removeprefix("part-").rpartition("-")[0]
             ids = pa.array([f"{prefix}:{span.start + i}" for i in range(span.rows)])
         else:
             ids = rows.column(self._columns.id)
-        return Block(span.name, pa.table({ID: ids, TEXT: rows.column(self._columns.text)}))
+        return pa.table({ID: ids, TEXT: rows.column(self._columns.text)})
 
-    def _row_group(self, path: str, number: int) -> Any:
+    def _read_row_group(self, path: str, number: int) -> Any:
         from pyarrow import parquet
 
-        if self._held is None or self._held[0] != (path, number):
-            asked = [c for c in (self._columns.text, self._columns.id) if c is not None]
-            with folder_at(self._source).open(path) as file:
-                group = parquet.ParquetFile(file).read_row_group(number, columns=asked, use_threads=False)
-            self._held = (path, number), group
-        return self._held[1]
+        asked = [c for c in (self._columns.text, self._columns.id) if c is not None]
+        with folder_at(self._source).open(path) as file:
+            return parquet.ParquetFile(file).read_row_group(number, columns=asked, use_threads=False)

@@ -17,8 +17,8 @@ from typing import Any
 from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.scale.blocks import Block, RowSpan
-from simdx.scale.workers import BlockWorker, Report
+from simdx.scale.blocks import RowSpan
+from simdx.scale.workers import BlockFailed, BlockWorker, Report, report
 
 
 @contextmanager
@@ -115,18 +115,26 @@ class _Stage:
 
 class _Embed(_Stage):
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        block = self._worker.embedded(self._spans[int(batch["span"][0])])
-        table = b"" if block.table is None else _to_bytes(block.table)
-        return {"name": [block.name], "table": [table], "problem": [block.problem]}
+        span, table, problem = self._spans[int(batch["span"][0])], b"", ""
+        try:
+            table = _to_bytes(self._worker.embedded(span))
+        except BlockFailed as error:
+            problem = str(error)
+        return {"name": [span.name], "table": [table], "problem": [problem]}
 
 
 class _Answer(_Stage):
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         import pyarrow as pa
 
-        name, table, problem = (batch[key][0] for key in ("name", "table", "problem"))
-        block = Block(str(name), pa.ipc.open_stream(table).read_all() if table else None, str(problem))
-        return {key: [value] for key, value in self._worker.written(block).items()}
+        name, table, problem = str(batch["name"][0]), batch["table"][0], str(batch["problem"][0])
+        done = report(name, problem=problem)
+        if not problem:
+            try:
+                done = self._worker.written(name, pa.ipc.open_stream(table).read_all())
+            except BlockFailed as error:
+                done["problem"] = str(error)
+        return {key: [value] for key, value in done.items()}
 
 
 def _to_bytes(table: Any) -> bytes:

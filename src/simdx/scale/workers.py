@@ -14,10 +14,10 @@ import json
 import multiprocessing
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,7 @@ from simdx.methods.fitted import Settings, recipe_of
 from simdx.methods.panel_data import check_text
 from simdx.panels import load_panel, load_source
 from simdx.panels.load import PACKAGED
-from simdx.scale.blocks import ID, TEXT, Block, Reader, RowColumns, RowSpan, folder_at, write_whole
+from simdx.scale.blocks import ID, TEXT, Reader, RowColumns, RowSpan, folder_at, write_whole
 from simdx.types import Bank, Panel, content_hash
 
 ERROR, VECTOR = "error", "vector"
@@ -97,6 +97,10 @@ def digest(description: dict[str, Any]) -> str:
     return content_hash("scale job", json.dumps(description, sort_keys=True))
 
 
+class BlockFailed(Exception):
+    """A whole block could not be worked on: nothing of it is written, and another run tries it again."""
+
+
 @dataclass(frozen=True)
 class BlockWorker:
     """The steps of a block. Embedder and classifier are loaded when first used, and once: loading is slow."""
@@ -121,41 +125,40 @@ class BlockWorker:
 
     def do(self, span: RowSpan) -> Report:
         """All steps of a block."""
-        return self.written(self.embedded(span))
+        try:
+            return self.written(span.name, self.embedded(span))
+        except BlockFailed as error:
+            return report(span.name, problem=str(error))
 
-    def embedded(self, span: RowSpan) -> Block:
-        """A block with its vectors; a row that is not text has an error instead."""
-        return _step(self._embed, self._read(span))
+    def embedded(self, span: RowSpan) -> Any:
+        """The rows of a block as a table with their vectors; one that is not text has an error instead."""
+        import pyarrow as pa
 
-    def written(self, block: Block) -> Report:
-        """Answer a block and put the answers in their place."""
+        with _problems("could not be read ({})"):  # damaged bytes, or a store that is out of reach
+            table = self._read(span)
+        with _problems():
+            texts = _values(table.column(TEXT))
+            wrong = [_why_not(text) for text in texts]
+            found = _by_rows(wrong, lambda rows: embed_texts(self._embedder, [texts[i] for i in rows]))
+            errors = pa.array([one if isinstance(one, str) else None for one in found], pa.string())
+            vectors = [None if isinstance(one, str) else np.asarray(one, np.float32) for one in found]
+            table = table.append_column(ERROR, errors)
+            return table.append_column(VECTOR, pa.array(vectors, pa.list_(pa.float32())))
+
+    def written(self, name: str, table: Any) -> Report:
+        """Answer an embedded block and put the answers in their place."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        name, table, problem = _step(self._answer, block)
-        if problem:
-            return {"name": name, "rows": 0, "problem": problem}
-        sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="zstd")
-        try:
+        with _problems():
+            answers = self._answered(table)
+            sink = pa.BufferOutputStream()
+            parquet.write_table(answers, sink, compression="zstd")
+        with _problems("could not be written ({})"):
             write_whole(folder_at(self.output), name, sink.getvalue().to_pybytes())
-        except Exception as error:
-            cause = error.__context__ if isinstance(error, CannotWrite) else error
-            return {"name": name, "rows": 0, "problem": f"could not be written ({type(cause).__name__})"}
-        return {"name": name, "rows": len(table), "problem": ""}
+        return report(name, len(answers))
 
-    def _embed(self, table: Any) -> Any:
-        import pyarrow as pa
-
-        texts = _values(table.column(TEXT))
-        wrong = [_why_not(text) for text in texts]
-        found = _by_rows(wrong, lambda rows: embed_texts(self._embedder, [texts[i] for i in rows]))
-        errors = pa.array([one if isinstance(one, str) else None for one in found], pa.string())
-        vectors = [None if isinstance(one, str) else np.asarray(one, np.float32) for one in found]
-        table = table.append_column(ERROR, errors)
-        return table.append_column(VECTOR, pa.array(vectors, pa.list_(pa.float32())))
-
-    def _answer(self, table: Any) -> Any:
+    def _answered(self, table: Any) -> Any:
         import pyarrow as pa
 
         texts, errors = _values(table.column(TEXT)), table.column(ERROR).to_pylist()
@@ -178,21 +181,22 @@ class BlockWorker:
         order = np.argsort(-batch.posterior, axis=1, kind="stable")[:, : top or 1]
         ranked = np.take_along_axis(batch.posterior, order, axis=1)
         numbers = {n: getattr(batch, n, getattr(batch.second_order, n, None)) for n in NUMBERS[1:]}
-        given = {name: column.tolist() for name, column in numbers.items() if column is not None}
-        rows = []
+        rows: list[dict[str, Any]] = []
         for i, labels in enumerate(order):
-            row = {"label": names[labels[0]], "probability": ranked[i, 0]}
-            row |= {name: column[i] for name, column in given.items()}
-            row |= {"top_labels": [names[j] for j in labels], "top_probabilities": ranked[i]} if top else {
-                "posterior": batch.posterior[i]
-            }  # fmt: skip
-            rows.append(row)
+            row = {name: column[i] for name, column in numbers.items() if column is not None}
+            row |= {"label": names[labels[0]], "probability": ranked[i, 0], "posterior": batch.posterior[i]}
+            row |= {"top_labels": [names[j] for j in labels], "top_probabilities": ranked[i]}
+            rows.append(row)  # the schema keeps those that the job asks for
         if self.job.decide:
             answers = self._classifier.infer_observed(seen, self.job.prior, explain=False)
             for row, a in zip(rows, answers, strict=True):
                 row |= {"action": a.decision.action, "reason": a.decision.reason}
                 row |= {"alarm": a.alarm and a.alarm.flag, "conformal_set": a.conformal_set}
         return rows
+
+
+def report(name: str, rows: int = 0, problem: str = "") -> Report:
+    return {"name": name, "rows": rows, "problem": problem}
 
 
 def _column_types(job: Job) -> dict[str, Any]:
@@ -210,23 +214,20 @@ def _column_types(job: Job) -> dict[str, Any]:
     return {**types, ERROR: words}
 
 
-class _EveryRowFailed(Exception):
-    pass
-
-
-def _step(step: Callable[[Any], Any], block: Block) -> Block:
+@contextmanager
+def _problems(said: str = "failed with {}") -> Iterator[None]:
+    """One thread, because how many a machine has must not change the order in which numbers are added; and a
+    failure by its kind, because its words may quote a text."""
     from threadpoolctl import threadpool_limits
 
-    if block.problem:
-        return block
     try:
-        # One thread: how many a machine has must not change the order in which numbers are added.
         with threadpool_limits(1):
-            return Block(block.name, step(block.table))
-    except _EveryRowFailed as error:
-        return Block(block.name, problem=str(error))
+            yield
+    except BlockFailed:
+        raise
     except Exception as error:
-        return Block(block.name, problem=_kind(error))
+        cause = error.__context__ if isinstance(error, CannotWrite) else error
+        raise BlockFailed(said.format(type(cause).__name__)) from None
 
 
 def _by_rows(errors: Sequence[str | None], work: Callable[[list[int]], Any]) -> list[Any]:
@@ -241,16 +242,12 @@ def _by_rows(errors: Sequence[str | None], work: Callable[[list[int]], Any]) -> 
             try:
                 made.append(work([row])[0])
             except Exception as error:
-                made.append(_kind(error))
+                made.append(f"failed with {type(error).__name__}")
         if len(rows) > 1 and all(isinstance(one, str) for one in made):
-            raise _EveryRowFailed(f"every row failed, the first because it {made[0]}") from None
+            raise BlockFailed(f"every row failed, the first because it {made[0]}") from None
     for row, one in zip(rows, made, strict=True):
         found[row] = one
     return found
-
-
-def _kind(error: Exception) -> str:
-    return f"failed with {type(error).__name__}"
 
 
 def _why_not(text: object) -> str | None:
@@ -314,7 +311,7 @@ _HERE: list[BlockWorker] = []  # the worker of this process
 
 
 def _start(worker: BlockWorker) -> None:
-    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_follow, daemon=True).start()
     _HERE.append(worker)
 
 
@@ -322,8 +319,8 @@ def _do(span: RowSpan) -> Report:
     return _HERE[0].do(span)
 
 
-def _follow(parent: int) -> None:
+def _follow() -> None:
     """End this process once its parent is gone: a killed run leaves no workers."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
     os._exit(1)

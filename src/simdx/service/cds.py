@@ -17,6 +17,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, SecretStr,
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
+from simdx.answer import NO_PROMISE, action_words, leading
 from simdx.service.audit import Entry
 from simdx.service.audit_chain import patient_reference
 from simdx.service.auth import Caller
@@ -28,7 +29,6 @@ from simdx.service.schemas import parse, shown, takes
 from simdx.service.state import AppState, MayClassify, check_panel, judgement, request_id, state_of
 from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Panel
-from simdx.words import NO_PROMISE, action_words, leading
 
 router = APIRouter()
 HOOKS = ("patient-view", "order-select")

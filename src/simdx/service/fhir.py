@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from simdx import __version__
+from simdx.answer import action_words
 from simdx.service.audit_chain import patient_reference
 from simdx.service.batching import InferenceResult
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
@@ -22,7 +23,6 @@ from simdx.service.schemas import FhirBody, parse, takes
 from simdx.service.state import MayClassify, answered, request_id, state_of
 from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Label, Panel
-from simdx.words import action_words
 
 router = APIRouter()
 _FHIR: dict[int | str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse
 
 from simdx import __version__, library
 from simdx.answer import Answer
+from simdx.archive import texts_to_ask
 from simdx.service import schemas
 from simdx.service.audit import KINDS
 from simdx.service.batching import InferenceResult
@@ -30,7 +31,6 @@ from simdx.service.state import (
     state_of,
 )
 from simdx.service.wire import Json, dump
-from simdx.to_label import texts_to_ask
 from simdx.types import NONE_OF_THESE
 
 router = APIRouter()

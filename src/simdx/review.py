@@ -1,10 +1,14 @@
-"""Forms out and in: per reviewer a blinded, shuffled form (HTML) with its CSV twin, and the organiser's key.
+"""Expert review of cases and banks: blinded forms out, scores in; means, spread, agreement, what to revise.
 
-Blind means that a form shows a number and a text: no id, no source, no difficulty, no other reviewer, and no
-gold label unless asked for. Each reviewer's order is shuffled on its own, so that fatigue does not fall
-on the same cases. A filled form is untrusted: it must name this review and one of its reviewers, and every
-score must be a whole number from 1 to 5. Cases without both scores are left out and counted. Importing a
-reviewer's form again replaces their earlier scores of the same texts.
+A form (HTML, with a CSV twin) shows a number and a text: no id, no source, no other reviewer, and no gold
+label unless asked for. Each reviewer's order is shuffled on its own, so that fatigue does not fall on the
+same cases. A filled form is untrusted: it must name this review and one of its reviewers, and every score
+must be a whole number from 1 to 5. Cases without both scores are left out and counted. Scores lie beside the
+data with a hash of the text they were given for, so that a revised text counts as unreviewed.
+
+Agreement is over cases that at least two reviewers scored: exact and within-one shares, the mean pairwise
+quadratically weighted kappa (chance-corrected, for ordered scores) and, on cases all reviewers scored,
+ICC(2,1). When nearly every score is a 5, kappa and ICC are low or undefined although reviewers agree.
 """
 
 import csv
@@ -12,13 +16,13 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from simdx.bank.files import BANK_FILE
 from simdx.datasets.dataset import Dataset
@@ -27,8 +31,9 @@ from simdx.datasets.oral import load_oral
 from simdx.disk import cannot_write, filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks
+from simdx.metrics.scores import Value, defined, undefined
 from simdx.report.page import fill
-from simdx.types import NONE_OF_THESE, Case, content_hash
+from simdx.types import NONE_OF_THESE, Case, Float, content_hash
 
 KEY_FILE = "review.json"
 SCALES: dict[str, str] = {
@@ -36,6 +41,8 @@ SCALES: dict[str, str] = {
     "correctness": "Is this constellation of findings medically plausible?",
 }
 LOWEST, HIGHEST, ACCEPTED = 1, 5, 4
+MOST_CASES = 999  # of a form
+_MOST_FEEDBACK = 10_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
@@ -68,18 +75,6 @@ class ReviewSheet(BaseModel):
             raise ValueError("a form names a case that was not sent out")
         return self
 
-    @property
-    def hashes(self) -> dict[str, str]:
-        """Case id -> hash of the text that was sent out."""
-        return {case: sent.hash for case, sent in self.cases.items()}
-
-    def case_of(self, reviewer: str, code: str) -> str:
-        """The case behind a code such as "017"; anything else is refused."""
-        cases = self.order[reviewer]
-        if not code.isdecimal() or not 1 <= int(code) <= len(cases):
-            raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
-        return cases[int(code) - 1]
-
 
 def open_review(folder: str | Path) -> ReviewSheet:
     """The key of a review made earlier."""
@@ -91,6 +86,9 @@ def open_review(folder: str | Path) -> ReviewSheet:
     except ValidationError:
         raise BadInput(f"{path} is not a review key that this version reads") from None
     return found.model_copy(update={"folder": path.parent})
+
+
+# --------------------------------------------------------------------------- forms out
 
 
 def make_review(
@@ -123,7 +121,8 @@ def make_review(
         rng = np.random.default_rng(int(content_hash(identity, name)[:16], 16))
         order[name] = tuple(np.array(list(cases), dtype=object)[rng.permutation(len(cases))])
     sent = {
-        c.id: SentCase(hash=content_hash("reviewed text", c.text)[:16], label=c.label) for c in cases.values()
+        case.id: SentCase(hash=content_hash("reviewed text", case.text)[:16], label=case.label)
+        for case in cases.values()
     }
     sheet = ReviewSheet(
         folder=folder, review=identity, dataset=dataset.name, scores_file=str(scores_file),
@@ -133,17 +132,13 @@ def make_review(
     choices = [] if show_label else sorted(dataset.labels)
     with filling(folder, "form-*.html", "form-*.csv", KEY_FILE):
         for name, ids in order.items():
-            items: list[dict[str, str | None]] = [
-                {
-                    "code": f"{i:03d}",
-                    "text": cases[case].text,
-                    "label": cases[case].label if show_label else None,
-                }
-                for i, case in enumerate(ids, start=1)
+            items = [
+                {"code": f"{i:03d}", "text": case.text, "label": case.label if show_label else None}
+                for i, case in enumerate(map(cases.__getitem__, ids), start=1)
             ]
             write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
             write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
-        write_atomically(folder / KEY_FILE, sheet.model_dump_json(indent=1) + "\n")
+        write_atomically(folder / KEY_FILE, sheet.model_dump_json(indent=2))
     return sheet
 
 
@@ -171,8 +166,8 @@ def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str]
             raise BadInput(f"a sample of {sample} cannot be taken from {len(cases)} cases")
         cases.sort(key=lambda c: content_hash("review sample", str(seed), c.id, c.text))
         cases = cases[:sample]
-    if len(cases) > 999:
-        raise BadInput(f"{len(cases)} cases are too many for one form: take a sample of at most 999")
+    if len(cases) > MOST_CASES:
+        raise BadInput(f"{len(cases)} cases are too many for one form: take a sample of at most {MOST_CASES}")
     return cases
 
 
@@ -198,21 +193,19 @@ def form_page(
         "review": review, "reviewer": reviewer, "items": list(items), "choices": list(choices),
         "scales": SCALES, "low": LOWEST, "high": HIGHEST,
     }  # fmt: skip
-    return fill("form.html", "simdx.review", title=f"Review {review}, {reviewer}", setup=setup)
+    return fill("form.html", title=f"Review {review}, {reviewer}", setup=setup)
 
 
 # --------------------------------------------------------------------------- filled forms
 
-_MOST_FEEDBACK = 10_000
-Answers = dict[str, dict[str, Any]]
+Answers = dict[str, Mapping[str, Any]]  # by the code of the case
 Points = Annotated[int, Field(ge=LOWEST, le=HIGHEST)]
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One reviewer's judgement of one text."""
+class Score(BaseModel):
+    """One reviewer's judgement of one text, as it is stored."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     id: str
     text_hash: str
@@ -225,19 +218,7 @@ class Score:
     feedback: str = ""
 
 
-_STORED = TypeAdapter(Score)
-
-
-class Imported(NamedTuple):
-    """What a form brought."""
-
-    reviewer: str
-    scored: int
-    unscored: int
-    scores_file: Path
-
-
-def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Imported:
+def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> dict[str, Any]:
     """Check a filled form and store its scores, with the reviewer's role, beside the data."""
     path = Path(form)
     if not role.strip() or len(role) > 80:
@@ -262,11 +243,11 @@ def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Importe
             earlier = read_scores(target)
             kept = [s for s in earlier if s.reviewer != reviewer or (s.id, s.text_hash) not in fresh]
             rows = sorted([*kept, *scores], key=lambda s: (s.id, s.reviewer, s.text_hash))
-            lines = "".join(json.dumps(asdict(s), ensure_ascii=False) + "\n" for s in rows)
-            write_atomically(target, lines)
+            write_atomically(target, "".join(f"{s.model_dump_json()}\n" for s in rows))
     except OSError as error:  # of the lock
         raise cannot_write(target, error) from None
-    return Imported(reviewer, len(scores), len(sheet.order[reviewer]) - len(scores), target)
+    unscored = len(sheet.order[reviewer]) - len(scores)
+    return {"reviewer": reviewer, "scored": len(scores), "unscored": unscored, "scores": str(target)}
 
 
 def read_scores(path: str | Path) -> list[Score]:
@@ -274,26 +255,30 @@ def read_scores(path: str | Path) -> list[Score]:
     path = Path(path)
     if not path.is_file():
         return []
-    found = []
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path.name} is not a readable UTF-8 file") from None
     # By line feeds alone: `splitlines` would also cut at separators a reviewer's words may hold.
     lines = content.removesuffix("\n").split("\n") if content else []
+    found = []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(_STORED.validate_json(line))
+            found.append(Score.model_validate_json(line))
         except ValidationError:
             raise BadInput(f"{path.name}, line {number}: not a stored score") from None
     return found
 
 
 def _score(
-    sheet: ReviewSheet, reviewer: str, role: str, code: str, answer: Mapping[str, Any], where: str
+    sheet: ReviewSheet, reviewer: str, role: str, code: str, answer: Mapping[str, Any], form: str
 ) -> Score | None:
-    case, where = sheet.case_of(reviewer, code), f"{where}, case {code}"
-    points: dict[str, Any] = {s: _points(answer.get(s), f"{where}: {s}") for s in SCALES}
+    """The score of the case behind a code such as "017"; None where a scale was left empty."""
+    cases, where = sheet.order[reviewer], f"{form}, case {code}"
+    if not code.isdecimal() or not 1 <= int(code) <= len(cases):
+        raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
+    case = cases[int(code) - 1]
+    points = {scale: _points(answer.get(scale), f"{where}: {scale}") for scale in SCALES}
     if None in points.values():
         return None
     diagnosis = str(answer.get("diagnosis") or "").strip() or None
@@ -302,10 +287,9 @@ def _score(
     feedback = str(answer.get("feedback") or "").strip()
     if len(feedback) > _MOST_FEEDBACK:
         raise BadInput(f"{where}: the feedback has more than {_MOST_FEEDBACK} characters")
-    text_hash = sheet.hashes[case]
-    return Score(
-        case, text_hash, sheet.review, reviewer, role, **points, diagnosis=diagnosis, feedback=feedback
-    )
+    about: dict[str, Any] = {**points, "diagnosis": diagnosis, "feedback": feedback}
+    text_hash = sheet.cases[case].hash
+    return Score(id=case, text_hash=text_hash, review=sheet.review, reviewer=reviewer, role=role, **about)
 
 
 def _points(value: object, where: str) -> int | None:
@@ -313,10 +297,10 @@ def _points(value: object, where: str) -> int | None:
     if value is None or value == "":
         return None
     try:
-        number = float(str(value))
+        number = float(str(value))  # of True too: no number
     except ValueError:
         number = float("nan")
-    if isinstance(value, bool) or number not in range(LOWEST, HIGHEST + 1):
+    if number not in range(LOWEST, HIGHEST + 1):
         raise BadInput(f"{where} must be a whole number from {LOWEST} to {HIGHEST}")
     return int(number)
 
@@ -354,3 +338,95 @@ def _from_csv(content: str, name: str) -> tuple[str, str, Answers]:
             raise BadInput(f"{name}: case {code[:20]} occurs twice")
         answers[code] = row
     return review, reviewer, answers
+
+
+# --------------------------------------------------------------------------- what the reviewers said
+
+
+def summarise(sheet: ReviewSheet) -> dict[str, Any]:
+    """The outcome as plain values; `undefined` says why one is None.
+
+    Only scores of the texts that this review sent out count, not those of other versions.
+    """
+    sent, stored = sheet.cases, read_scores(sheet.scores_file)
+    current = [s for s in stored if s.id in sent and sent[s.id].hash == s.text_hash]
+    cases, roles = sorted({s.id for s in current}), {s.reviewer: s.role for s in current}
+    names = sorted(roles)
+    points = {scale: np.full((len(cases), len(names)), np.nan) for scale in SCALES}
+    for score in current:
+        for scale, table in points.items():
+            table[cases.index(score.id), names.index(score.reviewer)] = getattr(score, scale)
+    scales: dict[str, dict[str, Any]] = {}
+    reasons: dict[str, str] = {}
+    for scale, table in points.items():
+        values = _summary_of(table)
+        counts = {str(i): int((table == i).sum()) for i in range(LOWEST, HIGHEST + 1)}
+        scales[scale] = {key: value.value for key, value in values.items()} | {"counts": counts}
+        reasons |= {f"{scale}.{key}": value.reason for key, value in values.items() if value.reason}
+    reviewers = {}
+    for i, name in enumerate(names):
+        means = {scale: float(np.nanmean(table[:, i])) for scale, table in points.items()}
+        n = sum(score.reviewer == name for score in current)
+        reviewers[name] = {"role": roles[name], "n": n, **means}
+    revise: list[dict[str, Any]] = []
+    for i, case in enumerate(cases):
+        lowest = {scale: int(np.nanmin(table[i])) for scale, table in points.items()}
+        if min(lowest.values()) < ACCEPTED:
+            said = [score.feedback for score in current if score.id == case and score.feedback]
+            revise.append({"id": case, **lowest, "feedback": said})
+    revise.sort(key=lambda row: min(row[scale] for scale in SCALES))  # the worst first
+    # The diagnosis that a blinded reviewer names checks the gold label.
+    named = [s for s in current if s.diagnosis and sent[s.id].label]
+    differing = [s.id for s in named if s.diagnosis != sent[s.id].label]
+    agreed = {
+        "n": len(named), "agreement": 1 - len(differing) / max(len(named), 1),
+        "differing": sorted(set(differing)),
+    }  # fmt: skip
+    return {
+        "n_cases": len(sent), "n_scored": len(cases), "reviewers": reviewers, "scales": scales,
+        "label_agreement": agreed if named else None, "revise": revise, "undefined": reasons,
+    }  # fmt: skip
+
+
+def weighted_kappa(a: Sequence[int], b: Sequence[int]) -> Value:
+    """Cohen's kappa with quadratic weights over the five points."""
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*a, *b}) == 1:
+        return undefined("both reviewers gave one and the same score throughout, so chance explains it all")
+    return defined(cohen_kappa_score(a, b, labels=range(LOWEST, HIGHEST + 1), weights="quadratic"))
+
+
+def icc(table: Float) -> Value:
+    """ICC(2,1): two-way random effects, absolute agreement, single reviewer; rows are cases."""
+    n, k = table.shape if table.ndim == 2 else (0, 0)
+    if n < 2 or k < 2:
+        return undefined("ICC needs two cases that two reviewers scored")
+    cases, judges = table.mean(axis=1, keepdims=True), table.mean(axis=0)
+    between_cases = k * ((cases - table.mean()) ** 2).sum() / (n - 1)
+    between_judges = n * ((judges - table.mean()) ** 2).sum() / (k - 1)
+    error = ((table - cases - judges + table.mean()) ** 2).sum() / ((n - 1) * (k - 1))
+    whole = between_cases + (k - 1) * error + k * (between_judges - error) / n
+    if whole <= 1e-12:
+        return undefined("all scores are equal, so there is no variance to share")
+    return defined((between_cases - error) / whole)
+
+
+def _summary_of(points: Float) -> dict[str, Value]:
+    """One scale, from the points (cases, reviewers); NaN where a reviewer did not score a case."""
+    values, complete = points[np.isfinite(points)], points[np.isfinite(points).all(axis=1)]
+    pairs = [points[:, both] for both in combinations(range(points.shape[1]), 2)]
+    pairs = [pair[np.isfinite(pair).all(axis=1)] for pair in pairs]
+    kappas = [weighted_kappa(*pair.astype(int).T.tolist()) for pair in pairs if len(pair)]
+    known = [kappa.value for kappa in kappas if kappa.value is not None]
+    gaps = np.abs(np.diff(np.concatenate(pairs))) if kappas else np.zeros(0)
+    nothing, few = undefined("no scores yet"), undefined("fewer than two reviewers scored the same case")
+    return {
+        "mean": defined(values.mean()) if values.size else nothing,
+        "sd": defined(values.std(ddof=1)) if values.size > 1 else undefined("fewer than two scores"),
+        "median": defined(float(np.median(values))) if values.size else nothing,
+        "exact_agreement": defined((gaps == 0).mean()) if gaps.size else few,
+        "within_one": defined((gaps <= 1).mean()) if gaps.size else few,
+        "weighted_kappa": defined(float(np.mean(known))) if known else next(iter(kappas), few),
+        "icc": icc(complete) if points.shape[1] > 1 else few,
+    }

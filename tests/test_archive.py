@@ -1,26 +1,28 @@
-"""Shares in an archive: arithmetic against known mixtures, and the command on simulated texts held out."""
+"""Which texts to label, from all strata; and shares in an archive, against known mixtures."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from simdx.bank.files import bank_for
-from simdx.classifier import Classifier
-from simdx.errors import BadInput
-from simdx.prevalence import (
-    Prevalence,
+from simdx.archive import (
     Rates,
-    Share,
+    as_prior,
     estimated,
     label_shares,
     moved_to,
     outside_share,
     prevalence,
+    read_texts,
+    texts_to_ask,
 )
-from simdx.types import Case
+from simdx.bank.files import bank_for
+from simdx.classifier import Classifier
+from simdx.errors import BadInput
+from simdx.types import Bank, Case
 from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
 
 PANEL = "oral-lesions"
@@ -75,13 +77,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 
 def test_shares_as_priors_sum_to_one_and_drop_no_label() -> None:
-    one = Share(0.0, (0.0, 0.1))
-    found = Prevalence(
-        "p", 50, {"a": one, "b": Share(1 / 3, (0, 1)), "c": Share(2 / 3, (0, 1))}, None, "", ""
-    )
-    assert sum(found.prior.values()) == pytest.approx(1, abs=1e-12)
-    assert found.prior["a"] > 0
-    assert found.none_prior is None
+    found = as_prior(np.array([0.0, 1 / 3, 2 / 3]))
+    assert sum(found) == pytest.approx(1, abs=1e-12)
+    assert found[0] > 0
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +115,50 @@ def test_too_few_texts_and_a_bank_without_background_are_refused(tmp_path: Path)
         ::10
     ]
     moved = prevalence(Classifier(PANEL, calibration_cases=known), [*bank.texts[:40]], known)
-    assert "fewer than 5" in str(moved.refused)
+    assert "fewer than 5" in moved["refused"]
     bare = Classifier(
         replace(panel, world=False), replace(bank, background=(), against=None, none_prior=None)
     )
     found = prevalence(bare, [*bank.texts[:40]])
-    assert found.none is None
-    assert "background" in str(found.refused)
+    assert (found["none_of_these"], found["none_prior"]) == (None, None)
+    assert "background" in found["refused"]
+
+
+def answering(none: np.ndarray, leading: np.ndarray, texts: list[str]) -> SimpleNamespace:
+    """A classifier of two labels that answers as told."""
+
+    def infer_batch(asked: list[str]) -> SimpleNamespace:
+        rows = [texts.index(text) for text in asked]
+        p = np.stack([leading[rows], 1 - leading[rows]], axis=1)
+        return SimpleNamespace(posterior=p, out_of_class=none[rows])
+
+    bank = Bank("p", ("a", "b"), (texts[0],), np.zeros(1, dtype=np.int64))
+    return SimpleNamespace(infer_batch=infer_batch, bank=bank, panel=SimpleNamespace(names=("a", "b")))
+
+
+def test_every_stratum_and_the_whole_range_is_asked_about() -> None:
+    texts = [f"text number {i}" for i in range(400)]
+    none = np.where(np.arange(400) < 360, 0.02, np.where(np.arange(400) < 390, 0.3, 0.97))
+    leading = 0.5 + np.linspace(0, 0.5, 400)[np.random.default_rng(0).permutation(400)]
+    chosen = texts_to_ask(answering(none, leading, texts), texts, 12)
+    assert len(set(chosen)) == 12
+    assert 0 not in chosen  # the bank has it
+    for stratum in (0.02, 0.3, 0.97):
+        asked = np.sum(none[chosen] == stratum)  # of the rare more than their share, of the common less
+        assert 2 <= asked <= 7
+    inside = leading[[i for i in chosen if none[i] == 0.02]]
+    assert inside.min() < 0.7
+    assert inside.max() > 0.8
+    assert {0.02, 0.3, 0.97} == set(none[chosen[:4]])  # whoever stops early has seen all
+    again = texts_to_ask(answering(none, leading, texts), [*texts, texts[5].upper()], 12)
+    assert again == chosen  # equal texts count once
+    assert texts_to_ask(answering(none, leading, texts), ["", " "], 12) == []
+    assert len(texts_to_ask(answering(none, leading, texts), texts[:6], 12)) == 5
+
+
+def test_texts_come_as_lines_or_paragraphs(tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("one\n two \nthree\n")
+    assert read_texts(path) == ["one", "two", "three"]
+    path.write_text("one\ngoes on\n\ntwo\n\n\n")
+    assert read_texts(path) == ["one goes on", "two"]

@@ -1,4 +1,11 @@
-"""How common: the shares of a panel's labels, and of none of these, in an archive without labels.
+"""A user's own texts without labels: which of them to label, and how common the labels are.
+
+A dozen labels say more about how sure answers may be than any simulated text. They say most when the texts
+differ in what they are answered, so texts are drawn from strata of the scores: of none of these, and inside
+each evenly over the leading probability. Rare strata have more than their share, because what is chosen by
+scores alone leaves the calibration of a label given its scores as it is.
+
+Shares of the labels and of none of these in an archive are found without any label:
 
 none of these   the mean probability of it, corrected for what the detector misses and what it takes for
                 another condition. Both rates are those of labelled cases where there are some, else those
@@ -13,17 +20,106 @@ resample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
 
 from simdx.classifier import Classifier
+from simdx.datasets import read_cases
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import LEAST_AUROC
-from simdx.types import NONE_OF_THESE, Case, Float
+from simdx.types import NONE_OF_THESE, Case, Float, content_hash, plain
+
+MOST = 20  # texts that are shown
+NONE_EDGES = (0.1, 0.5, 0.9)  # of the strata, in the probability of none of these
+LARGEST = 1_000_000  # characters of a text
+MOST_TEXTS = 5_000  # that are looked at
+
+
+def texts_to_ask(classifier: Classifier, texts: Sequence[str], n: int = MOST) -> list[int]:
+    """Positions of the texts to show, in an order that may be left off anywhere.
+
+    Equal texts count once, and texts of the bank are left out: their label is known.
+    """
+    held = {plain(text) for text in (*classifier.bank.texts, *classifier.bank.background)}
+    first: dict[str, int] = {}
+    for i, text in enumerate(texts):
+        if (words := plain(text)) and words not in held:
+            first.setdefault(words, i)
+    rows = sorted(first.values(), key=lambda i: content_hash(texts[i]))[:MOST_TEXTS]
+    if not rows:
+        return []
+    table = classifier.infer_batch([texts[i] for i in rows])
+    leading = table.posterior[:, : len(classifier.panel.names)].max(axis=1)
+    none = np.zeros(len(rows)) if table.out_of_class is None else table.out_of_class
+    stratum = np.digitize(none, NONE_EDGES)
+    waiting = {}
+    for s in np.unique(stratum).tolist():
+        own = np.flatnonzero(stratum == s)
+        waiting[s] = _spread(own[np.argsort(leading[own], kind="stable")].tolist())
+    weight = {s: len(own) ** (1 / 3) for s, own in waiting.items()}
+    chosen: list[int] = []
+    taken = dict.fromkeys(waiting, 0)
+    while len(chosen) < min(n, len(rows)):
+        s = max((s for s in waiting if waiting[s]), key=lambda s: weight[s] / (taken[s] + 0.5))
+        chosen.append(rows[waiting[s].pop(0)])
+        taken[s] += 1
+    return chosen
+
+
+def _spread(ordered: list[int]) -> list[int]:
+    """The same in an order of which every beginning is spread over the whole: the middle, the quarters, …"""
+    found: list[int] = []
+    spans = [(0, len(ordered))]
+    while spans:
+        low, high = spans.pop(0)
+        if low < high:
+            middle = (low + high) // 2
+            found.append(ordered[middle])
+            spans += [(low, middle), (middle + 1, high)]
+    return found
+
+
+def read_texts(path: Path) -> list[str]:
+    """Texts without labels: a table, or a text file with a text a line, or a paragraph each."""
+    if path.suffix.lower() != ".txt":
+        return read_cases(path, labelled=False).texts
+    try:
+        whole = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+    paragraphs = [text for part in whole.split("\n\n") if (text := " ".join(part.split()))]
+    lines = [text for line in whole.splitlines() if (text := line.strip())]
+    return [text[:LARGEST] for text in (paragraphs if len(paragraphs) > 1 else lines)]
+
+
+def labelled_file(panel: Path) -> Path:
+    """Where the labels of a panel file are kept: beside it, with their texts."""
+    file = panel / "panel.yaml" if panel.is_dir() else panel
+    return file.with_name("labelled.jsonl" if file.stem == "panel" else f"{file.stem}-labelled.jsonl")
+
+
+def read_labelled(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """text -> label of those that have been given."""
+    if not path.is_file() or not path.stat().st_size:
+        return {}
+    return {case.text: str(case.label) for case in read_cases(path, labels=(*names, NONE_OF_THESE)).cases}
+
+
+def write_labelled(path: Path, labelled: Mapping[str, str]) -> None:
+    """For their owner's eyes: the texts may be patients'."""
+    rows = (json.dumps({"text": t, "label": label}, ensure_ascii=False) for t, label in labelled.items())
+    write_atomically(path, "".join(f"{row}\n" for row in rows), mode=0o600)
+
+
+# --------------------------------------------------------------------------- shares
 
 FEWEST = 30  # texts that shares are read from
 # Between the detector's mean probability outside and inside, below which nothing is corrected. This and the
@@ -67,6 +163,8 @@ class Rates:
 
 def _one_more(rates: Float, rng: np.random.Generator) -> float:
     """A rate from the predictive distribution of rates whose log odds are normal."""
+    from scipy.special import expit, logit  # slow to import, and the service asks for texts alone
+
     odds, n = logit(rates), len(rates)
     spread = odds.std(ddof=1) * np.sqrt(1 + 1 / n)
     return float(expit(odds.mean() + spread * rng.standard_t(n - 1)))
@@ -85,67 +183,13 @@ def transferred(panel: str) -> Rates:
     return Rates(inside, outside, labelled=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    value: float
-    interval: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Prevalence:
-    panel: str
-    n: int
-    labels: dict[str, Share]  # among the labels: together one
-    none: Share | None
-    refused: str | None  # why there is no share of none of these
-    basis: str
-
-    @property
-    def prior(self) -> dict[str, float]:
-        """The labels' shares as `--prior` takes them: four digits, none nought, together one."""
-        values = np.maximum([share.value for share in self.labels.values()], SMALLEST)
-        exact = values / values.sum() * 10_000
-        units = np.floor(exact).astype(int)
-        for i in np.argsort(units - exact)[: 10_000 - units.sum()]:
-            units[i] += 1
-        return {name: unit / 10_000 for name, unit in zip(self.labels, units.tolist(), strict=True)}
-
-    @property
-    def none_prior(self) -> float | None:
-        return None if self.none is None else round(float(np.clip(self.none.value, SMALLEST, 0.95)), 4)
-
-    def to_json(self) -> dict[str, Any]:
-        def told(share: Share | None) -> dict[str, Any] | None:
-            return None if share is None else {"share": share.value, "interval": list(share.interval)}
-
-        return {
-            "panel": self.panel,
-            "n": self.n,
-            "labels": {name: told(share) for name, share in self.labels.items()},
-            "none_of_these": told(self.none),
-            "refused": self.refused,
-            "basis": self.basis,
-            "prior": [f"{name}={value:g}" for name, value in self.prior.items()],
-            "none_prior": self.none_prior,
-        }
-
-    def lines(self) -> Iterator[str]:
-        yield f"{self.panel}, {self.n} texts; {self.basis}"
-        for name, share in sorted(self.labels.items(), key=lambda pair: -pair[1].value):
-            yield f"  {name:40} {share.value:6.1%}  ({share.interval[0]:.1%} to {share.interval[1]:.1%})"
-        if self.none is not None:
-            low, high = self.none.interval
-            yield f"  {NONE_OF_THESE:40} {self.none.value:6.1%}  ({low:.1%} to {high:.1%}) of all texts"
-        else:
-            yield f"  no share of {NONE_OF_THESE}: {self.refused}"
-        said = " ".join(f"--prior '{name}={value:g}'" for name, value in self.prior.items())
-        yield f"  as priors: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
-
-
 def prevalence(
     classifier: Classifier, texts: Sequence[str], cases: Sequence[Case] = (), seed: int = 0
-) -> Prevalence:
-    """Shares in these texts; `cases` are labelled ones that the classifier was calibrated on."""
+) -> dict[str, Any]:
+    """Shares in these texts: of each label among the labels, and of none of these or why there is none.
+
+    `cases` are labelled ones that the classifier was calibrated on.
+    """
     if len(texts) < FEWEST:
         raise BadInput(f"shares need at least {FEWEST} texts; there are {len(texts)}")
     names = classifier.panel.names
@@ -153,11 +197,46 @@ def prevalence(
     rates, refused, basis = rates_of(classifier, cases)
     none = table.out_of_class if refused is None else None
     found, intervals = estimated(table.among_labels, none, rates, np.random.default_rng(seed))
-    shares = [Share(float(v), (float(a), float(b))) for v, (a, b) in zip(found, intervals, strict=True)]
-    return Prevalence(
-        classifier.panel.name, len(texts), dict(zip(names, shares, strict=False)),
-        shares[-1] if none is not None else None, refused, basis,
-    )  # fmt: skip
+    shares = [
+        {"share": v, "interval": around} for v, around in zip(found.tolist(), intervals.tolist(), strict=True)
+    ]
+    of_none = None if none is None else round(float(np.clip(found[-1], SMALLEST, 0.95)), 4)
+    return {
+        "panel": classifier.panel.name,
+        "n": len(texts),
+        "labels": dict(zip(names, shares, strict=False)),
+        "none_of_these": None if none is None else shares[-1],
+        "refused": refused,
+        "basis": basis,
+        "prior": [f"{n}={p:g}" for n, p in zip(names, as_prior(found[: len(names)]), strict=True)],
+        "none_prior": of_none,
+    }
+
+
+def as_prior(shares: Float) -> list[float]:
+    """Shares of the labels as `--prior` takes them: four digits, none nought, together one."""
+    values = np.maximum(shares, SMALLEST)
+    exact = values / values.sum() * 10_000
+    units = np.floor(exact).astype(int)
+    units[np.argsort(units - exact)[: 10_000 - units.sum()]] += 1
+    return (units / 10_000).tolist()
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    def shown(name: str, share: Mapping[str, Any]) -> str:
+        low, high = share["interval"]
+        return f"  {name:40} {share['share']:6.1%}  ({low:.1%} to {high:.1%})"
+
+    yield f"{found['panel']}, {found['n']} texts; {found['basis']}"
+    for name, share in sorted(found["labels"].items(), key=lambda pair: -pair[1]["share"]):
+        yield shown(name, share)
+    if found["none_of_these"] is None:
+        yield f"  no share of {NONE_OF_THESE}: {found['refused']}"
+    else:
+        yield f"{shown(NONE_OF_THESE, found['none_of_these'])} of all texts"
+    said = " ".join(f"--prior '{one}'" for one in found["prior"])
+    none = found["none_prior"]
+    yield f"  as priors: {said}" + ("" if none is None else f" --none-prior {none:g}")
 
 
 def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | None, str | None, str]:
@@ -214,6 +293,7 @@ def outside_share(none: Float, inside: float, outside: float) -> float:
 def moved_to(none: Float, share: float) -> Float:
     """The probabilities, their log odds all moved alike, with this mean."""
     from scipy.optimize import brentq
+    from scipy.special import expit, logit
 
     if not 0 < share < 1:
         return np.full(len(none), float(share))
