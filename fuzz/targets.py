@@ -201,7 +201,7 @@ def page(folder: Path) -> Target:
         # The identity of a review is not to be guessed: the form's own is put in.
         form.write_text(text.replace("REVIEW", sheet.review), encoding="utf-8")
         done = _taken(lambda: import_scores(sheet, form, role="reader"))
-        assert done is None or done.scored + done.unscored == 2
+        assert done is None or done["scored"] + done["unscored"] == 2
 
     return one
 
