@@ -20,7 +20,7 @@ from simdx.bank.builder import REJECTED_FILE, build_bank
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
 from simdx.bank.report import BuildLimits, BuildReport, estimate
-from simdx.bank.store import GIVE_UP_AFTER, STORE_FILE, AnswerStore, read_answers
+from simdx.bank.store import GIVE_UP_AFTER, STORE_FILE, open_store, read_answers
 from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.panels import load_panel
@@ -169,7 +169,7 @@ def test_folders_of_something_or_somebody_else_are_left_alone(toy_panel: Panel, 
     with pytest.raises(BadInput, match="not empty"):
         build(toy_panel, tmp_path / "letters")
     build(toy_panel, tmp_path / "bank")
-    with AnswerStore(tmp_path / "bank"), pytest.raises(BadInput, match="another build is running"):
+    with open_store(tmp_path / "bank"), pytest.raises(BadInput, match="another build is running"):
         build(toy_panel, tmp_path / "bank")
     other = Panel("other", toy_panel.labels[:2], register="plain")
     with pytest.raises(BadInput, match="another panel"):
@@ -246,7 +246,7 @@ def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals)
             assert re.search("interrupted.* run the same command again", said.splitlines()[-1])
             assert "stopping when the texts under way are written" in said  # heard, though it takes a while
             assert "Traceback" not in said
-        with AnswerStore(out):
+        with open_store(out):
             pass  # opening repairs a torn line
         assert kept <= set(answered_keys(out))
         kept = set(answered_keys(out))

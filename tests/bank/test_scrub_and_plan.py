@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.builder import build_bank
-from simdx.bank.conditions import (
+from simdx.bank.files import read_bank
+from simdx.bank.plan import (
+    BACKGROUND,
     CONDITIONS,
-    ROUNDS,
     SUBJECTS,
-    names_in,
-    near_misses,
+    BankPlan,
+    BuildSettings,
     outside,
     read_conditions,
 )
-from simdx.bank.files import read_bank
-from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS, as_said
+from simdx.bank.proposals import ROUNDS, names_in, near_misses
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput, RunFailed
 from simdx.panels import load_panel
@@ -310,6 +310,6 @@ def test_a_list_is_read_strictly(tmp_path: Path) -> None:
         file.write_bytes(content)
         with pytest.raises(BadInput, match=complaint):
             read_conditions(file)
-    for place, complaint in {tmp_path: "is not a file", tmp_path / "absent": "cannot be read"}.items():
+    for place, complaint in {tmp_path: "cannot be read", tmp_path / "absent": "cannot be read"}.items():
         with pytest.raises(BadInput, match=complaint):
             read_conditions(place)

@@ -1,8 +1,8 @@
 """The answers of a build, append-only, one JSON line each: nothing that was paid for is ever lost.
 
-A row is one write to a file opened for appending, so a killed process leaves whole rows and at most one
-torn last line, which the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the
-store is closed: a power cut costs at most that. A lock refuses a second builder on the same folder.
+A row is flushed as it is written, so a killed process leaves whole rows and at most one torn last line, which
+the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the store is closed: a power cut
+costs at most that. A lock refuses a second builder on the same folder.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -47,87 +48,79 @@ class StoredAnswer:
     error: str | None = None
     facets: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, planned: Planned, model: str, completion: Completion) -> StoredAnswer:
+        return cls(
+            planned.key, model, planned.stratum, planned.index, planned.topic, completion.text,
+            completion.finish_reason, completion.prompt_tokens, completion.completion_tokens,
+            round(completion.seconds, 4), completion.error, dict(planned.facets),
+        )  # fmt: skip
+
 
 class AnswerStore:
-    """Answers by key. Use as a context manager: it holds the folder's lock while it is open."""
+    """Answers by key, and how often a key failed. One that `open_store` opened can be appended to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: BinaryIO | None = None) -> None:
         self.folder = folder
-        self.path = folder / STORE_FILE
         self.answers: dict[str, StoredAnswer] = {}
-        self.failures: dict[str, int] = {}
-        self._lock = FileLock(folder / LOCK_FILE, timeout=0)
-        self._file: int | None = None
-        self._synced = 0.0
-
-    def __enter__(self) -> AnswerStore:
-        where = f"'{self.folder}'"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except Timeout:
-            raise BadInput(f"another build is running on {where}: wait for it, or stop it first") from None
-        except OSError as error:
-            raise BadInput(f"{where} cannot be written: {error.strerror}") from None
-        try:
-            _repair_last_line(self.path)
-            for answer in read_answers(self.path):
-                self._remember(answer)
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, OSError):
-                raise self._cannot_go_on(error) from None
-            raise
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        assert self._file is not None
-        try:
-            try:
-                os.fsync(self._file)
-            finally:
-                os.close(self._file)
-                self._file = None
-        except OSError as problem:
-            if error is None:  # otherwise what went wrong first is the thing to tell
-                raise self._cannot_go_on(problem) from None
-        finally:
-            self._lock.release()
+        self.failures = Counter[str]()
+        self._file, self._synced = file, 0.0
+        for answer in read_answers(folder / STORE_FILE):
+            self._remember(answer)
 
     def append(self, answer: StoredAnswer) -> None:
         assert self._file is not None, "the store is not open"
         # Half a surrogate pair has no place in a file; the seal is over what the file can hold.
         row = json.loads(json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace"))
-        line = json.dumps(sealed(row), ensure_ascii=False).encode("utf-8") + b"\n"
-        try:
-            written = os.write(self._file, line)
-            while written < len(line):  # a full disk or a signal may cut a write short
-                written += os.write(self._file, line[written:])
+        with _keeping_what_is_there(self.folder / STORE_FILE):
+            self._file.write(json.dumps(sealed(row), ensure_ascii=False).encode("utf-8") + b"\n")
+            self._file.flush()
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._file)
                 self._synced = time.monotonic()
-        except OSError as error:
-            raise self._cannot_go_on(error) from None
         self._remember(answer)
-
-    def _cannot_go_on(self, error: OSError) -> CannotWrite:
-        return CannotWrite(
-            f"'{self.path}' cannot be written: {error.strerror}; the answers in it are kept, run the same "
-            "command again when that is mended"
-        )
 
     def _remember(self, answer: StoredAnswer) -> None:
         if answer.error is None:
             self.answers.setdefault(answer.key, answer)
         else:
-            self.failures[answer.key] = self.failures.get(answer.key, 0) + 1
+            self.failures[answer.key] += 1
 
 
-def answer_row(completion: Completion, **place: Any) -> StoredAnswer:
-    same = ("text", "finish_reason", "prompt_tokens", "completion_tokens", "error")
-    taken = {name: getattr(completion, name) for name in same}
-    return StoredAnswer(seconds=round(completion.seconds, 4), **taken, **place)
+@contextmanager
+def open_store(folder: Path) -> Iterator[AnswerStore]:
+    """The store of a folder, for one builder at a time."""
+    lock, path = FileLock(folder / LOCK_FILE, timeout=0), folder / STORE_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise BadInput(f"another build is running on '{folder}': wait for it, or stop it first") from None
+    except OSError as error:
+        raise BadInput(f"'{folder}' cannot be written: {error.strerror}") from None
+    try:
+        with _keeping_what_is_there(path):
+            file = path.open("ab")
+            _repair_last_line(path)
+            store = AnswerStore(folder, file)
+        try:
+            yield store
+        finally:
+            with _keeping_what_is_there(path), file:
+                os.fsync(file)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _keeping_what_is_there(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(
+            f"'{path}' cannot be written: {error.strerror}; the answers in it are kept, run the same "
+            "command again when that is mended"
+        ) from None
 
 
 def read_answers(path: Path) -> Iterator[StoredAnswer]:
@@ -153,8 +146,6 @@ def read_answers(path: Path) -> Iterator[StoredAnswer]:
 
 def _repair_last_line(path: Path) -> None:
     """Mend the row a killed builder was writing: end it where it is whole, drop it where it is not."""
-    if not path.exists():
-        return
     with path.open("rb+") as file:
         last = next(iter(deque(file, maxlen=1)), b"\n")
         if last.endswith(b"\n"):
@@ -165,7 +156,7 @@ def _repair_last_line(path: Path) -> None:
         except ValueError:
             file.truncate(file.tell() - len(last))
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file)
 
 
 # --------------------------------------------------------------------------- verdicts
@@ -199,21 +190,19 @@ class TextVerdict:
 class Stratum:
     """One label (or the background): its horizon, what to ask next, what is usable."""
 
-    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool) -> None:
+    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
         self._plan, self._store, self._lockstep = plan, store, lockstep
         self._scrubber = cache(lambda topic: Scrubber.for_topic(plan.panel, topic))
         self._asked: set[int] = set()  # under way, or failed in this run
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
-        self._todo: deque[Planned] = deque()
         self.handed_out = 0
-        self.verdicts: list[TextVerdict] = []
         self.settle()
 
     def settle(self) -> None:
         """Judge every answer in plan order and find the horizon anew."""
-        self.verdicts, self._todo = [], deque()
-        self._duplicates = Duplicates()
+        self.verdicts: list[TextVerdict] = []
+        self._todo, self._duplicates = deque[Planned](), Duplicates()
         self.horizon = self.usable = self.open = 0
         self._extend()
 
@@ -232,10 +221,11 @@ class Stratum:
         """True when this simulator will not reach the target at any bearable price."""
         return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
 
-    def below(self, share: float) -> bool:
+    def is_hopeless(self, least_yield: float) -> bool:
         """True when so few of the texts are usable that somebody should know before more are asked for."""
         judged = len(self.verdicts)
-        return self.missing > 0 and judged >= 2 * KNOWN_AFTER and self.usable < share * judged
+        poor = judged >= 2 * KNOWN_AFTER and self.usable < least_yield * judged
+        return self.missing > 0 and (poor or (self.exhausted and not self.open)) and bool(self.rejected)
 
     @property
     def rejected(self) -> Counter[str]:
@@ -255,7 +245,7 @@ class Stratum:
     def take(self, planned: Planned, answer: StoredAnswer) -> TextVerdict | None:
         """An answer has come; a failed one stays open, to be asked again by a later run."""
         if answer.error is not None:
-            self.open -= self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER
+            self.open -= self._store.failures[planned.key] >= GIVE_UP_AFTER
             return None
         self.open -= 1
         return self._judge(planned, answer)
@@ -267,7 +257,7 @@ class Stratum:
             answer = self._store.answers.get(planned.key)
             if answer is not None:
                 self._judge(planned, answer)
-            elif self._store.failures.get(planned.key, 0) < GIVE_UP_AFTER:
+            elif self._store.failures[planned.key] < GIVE_UP_AFTER:
                 self.open += 1
                 if planned.index not in self._asked:
                     self._todo.append(planned)

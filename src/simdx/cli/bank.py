@@ -224,9 +224,9 @@ def score(
     json: options.AsJson = False,
 ) -> None:
     """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
-    from simdx.bank.files import write_atomically
     from simdx.bank_score import draw_score, in_words, score_bank
     from simdx.datasets import Columns, read_cases
+    from simdx.disk import write_atomically
 
     options.check_target(plot, "--plot")
     texts = read_cases(cases, columns=Columns(text_column), labelled=False).texts

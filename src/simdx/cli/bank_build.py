@@ -61,7 +61,7 @@ class BuildOptions:
 
     def _described(self, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The conditions a background shall describe (none: the broad list), and those left out."""
-        from simdx.bank.conditions import outside, read_conditions
+        from simdx.bank.plan import outside, read_conditions
 
         if self.conditions is None:
             return (), ()
@@ -99,9 +99,9 @@ def build(
         second_voice,
         write_rehearsal,
     )
-    from simdx.bank.describe import undescribed
     from simdx.bank.files import read_bank
     from simdx.bank.plan import NEXT, larger_than, voice_for, weak_model_words
+    from simdx.bank.proposals import undescribed
     from simdx.bank.report import estimate, failed_line
     from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
@@ -189,8 +189,9 @@ def conditions(
     json: options.AsJson = False,
 ) -> None:
     """Conditions outside the panel for 'none of these': a broad list, or near misses that a model names."""
-    from simdx.bank.conditions import near_misses, outside
-    from simdx.bank.files import write_atomically
+    from simdx.bank.plan import outside
+    from simdx.bank.proposals import near_misses
+    from simdx.disk import write_atomically
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator
 

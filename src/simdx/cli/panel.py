@@ -70,8 +70,8 @@ def new(
     json: options.AsJson = False,
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
-    from simdx.bank.files import write_atomically
     from simdx.bank.plan import weak_model_words
+    from simdx.disk import write_atomically
     from simdx.library import find, meant_by
     from simdx.panels import load_panel
     from simdx.panels.load import parse_panel, scaffold
@@ -133,7 +133,7 @@ def describe(
     json: options.AsJson = False,
 ) -> None:
     """Have a model propose a line for every label without a description; nothing is written unseen."""
-    from simdx.bank.describe import propose, undescribed, write_descriptions
+    from simdx.bank.proposals import propose, undescribed, write_descriptions
     from simdx.panels import PACKAGED, load_panel
     from simdx.simulators import get_simulator
 

@@ -43,8 +43,8 @@ def tune(
     if ood is not None and data is None:
         raise BadInput("--ood is for what --data tunes: give cases of the labels as well")
     options.check_target(out, "--out")
-    from simdx.bank.files import write_atomically
     from simdx.decide.policy import policy_text
+    from simdx.disk import write_atomically
 
     classifier = chosen.classifier(panel, none_prior=none_prior)
     if data is None:

@@ -203,8 +203,8 @@ def _describe(file: Path, simulator: str, yes: bool) -> None:
 
     What the embedded model proposes is no description, so it is not asked.
     """
-    from simdx.bank.describe import undescribed, write_descriptions
     from simdx.bank.plan import voice_for
+    from simdx.bank.proposals import undescribed, write_descriptions
     from simdx.panels import load_panel
 
     if not undescribed(load_panel(file)):
