@@ -40,7 +40,7 @@ from simdx.methods.calibration_record import Calibration
 from simdx.metrics.calibration import ece
 from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 from simdx.types import Float, Int
 
 PACKAGED = {

@@ -17,7 +17,7 @@ import numpy as np
 from simdx import Classifier, library
 from simdx.baselines.supervised import supervised_ceiling
 from simdx.embedders import embed_texts, get_embedder
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 from simdx.types import Float, Int, Label
 
 FILES = {

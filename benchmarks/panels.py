@@ -23,7 +23,7 @@ from simdx.datasets.files import read_cases
 from simdx.embedders import embed_texts, get_embedder
 from simdx.evaluate import evaluate
 from simdx.metrics import evaluate_probabilities
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 
 PANELS = {
     "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),

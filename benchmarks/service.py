@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from simdx.bench.service import run
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 
 if __name__ == "__main__":
     record = {"command": "python benchmarks/service.py", "commit": current_commit(), **run()}

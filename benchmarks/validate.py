@@ -38,7 +38,7 @@ from simdx.bench.engines import make_problem, run_pyabc
 from simdx.datasets import load_oral, read_cases
 from simdx.datasets.dataset import Dataset
 from simdx.evaluate import evaluate
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 from simdx.types import Float, Int
 
 ROOT = Path(__file__).resolve().parents[1]
