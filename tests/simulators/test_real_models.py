@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -99,8 +98,4 @@ def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None
     opened = ask(simulator, asked)
     assert opened.text.startswith("I have had")
     assert len(opened.logprobs[0].top) == 2
-    constrained = ask(simulator, Request("x", grammar='root ::= "zqx"', max_tokens=8))
-    if find_spec("xgrammar") is None:
-        assert "xgrammar" in str(constrained.error)
-    else:
-        assert constrained.text == "zqx"
+    assert "obeys no grammar" in str(ask(simulator, Request("x", grammar='root ::= "zqx"')).error)
