@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simdx.datasets import Columns, Dataset, load_oral, make_splits, open_data, read_cases
-from simdx.datasets.differential import differentials
+from simdx.datasets.dataset import differentials
 from simdx.errors import BadInput
 from simdx.types import Case
 

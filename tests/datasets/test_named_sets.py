@@ -58,13 +58,6 @@ def test_symptoms_that_cannot_be_read_fail_at_once(tmp_path, monkeypatch):
         load_symptoms()
 
 
-def test_symptoms_from_the_development_copy(shared):
-    cases = load_symptoms(shared / "sd" / "cases.jsonl").cases
-    assert len(cases.cases) == 233
-    assert set(cases.labels) == set(named.SYMPTOM_LABELS)
-    assert cases.cases[0].id == "sd-train-0000"
-
-
 LONG = "A man of fifty came with fever and weight loss over several weeks. " * 6
 
 

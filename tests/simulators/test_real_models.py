@@ -60,34 +60,6 @@ def test_a_bank_is_built_through_every_fault(smollm2: LlamaCppSimulator, tmp_pat
     assert sum(report.usable.values()) >= 6
 
 
-def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) -> None:
-    """The server dies, the build stops with its answers kept, and goes on when it is back."""
-    proxy = FaultyServer(upstream=smollm2.address)
-    settings = BuildSettings(per_label=3, max_tokens=40, voice="short")
-    panel, out = load_panel("symptom-to-diagnosis"), tmp_path / "bank"
-
-    def build(limit: int | None) -> object:
-        impatient = RetryPolicy(attempts=2, first_wait=0.01)
-        simulator = OpenAISimulator("smollm2", proxy.url, concurrency=2, timeout=60, retry=impatient)
-        return build_bank(panel, simulator, settings, out, BuildLimits(max_requests=limit))
-
-    try:
-        build(6)
-        proxy.stop()
-        dead = build(None)
-        assert not dead.complete
-        assert dead.failed > 0
-        proxy.start()
-        before = {row.key for row in read_answers(out / STORE_FILE) if row.error is None}
-        assert len(before) == 6
-        build(8)
-        after = [row.key for row in read_answers(out / STORE_FILE) if row.error is None]
-        assert before < set(after)
-        assert len(after) == len(set(after))
-    finally:
-        proxy.stop()
-
-
 def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None:
     simulator = get_simulator("hf:smollm2", batch=2)
     assert simulator.id == f"hf:{smollm2.id}"

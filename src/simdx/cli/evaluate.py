@@ -40,8 +40,7 @@ def evaluate(
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
     from simdx.compare import Run, lines, paired
     from simdx.datasets import open_data, read_cases
-    from simdx.datasets.dataset import check_options
-    from simdx.datasets.differential import differentials
+    from simdx.datasets.dataset import check_options, differentials
     from simdx.evaluate import evaluate as run
     from simdx.fitting import methods
     from simdx.panels import load_panel
