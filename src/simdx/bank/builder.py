@@ -331,14 +331,13 @@ HOTTEST = 1.2
 OTHER_REGISTER = {"clinician": "patient", "case-report": "patient", "patient": "plain", "plain": "patient"}
 
 
-def second_voice(
-    panel: Panel, model: str, settings: BuildSettings, per_label: int, out: Path
-) -> tuple[Panel, str, BuildSettings, Path]:
-    """What is asked for: the panel in another register, the model, other settings, the folder."""
+def second_voice(panel: Panel, settings: BuildSettings, per_label: int) -> tuple[Panel, BuildSettings]:
+    """What is asked for: the panel in another register, with other settings."""
     other = replace(panel, register=OTHER_REGISTER.get(panel.register, panel.register), facets={})
     warmer, seed = min(HOTTEST, settings.temperature + WARMER), settings.seed + 1
-    asked = replace(settings, per_label=per_label, background=0, temperature=warmer, seed=seed, conditions=())
-    return other, model, asked, out / FOLDER
+    return other, replace(
+        settings, per_label=per_label, background=0, temperature=warmer, seed=seed, conditions=()
+    )
 
 
 def write_rehearsal(
@@ -351,8 +350,8 @@ def write_rehearsal(
     left: BuildLimits,
 ) -> Bank | None:
     """The texts, or None where the model does not bring them to an end within the tries and what is left."""
-    other, _, asked, folder = second_voice(panel, simulator.id, settings, per_label, out)
+    other, asked = second_voice(panel, settings, per_label)
     tries = REHEARSAL_TRIES * per_label * len(panel.names)
     limits = replace(left, max_requests=tries if left.max_requests is None else min(tries, left.max_requests))
-    report = build_bank(other, simulator, asked, folder, limits, watch)
-    return files.read_bank(folder, panel) if report.complete else None
+    report = build_bank(other, simulator, asked, out / FOLDER, limits, watch)
+    return files.read_bank(out / FOLDER, panel) if report.complete else None

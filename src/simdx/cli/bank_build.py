@@ -92,6 +92,7 @@ def build(
 ) -> None:
     """Ask a language model for what is missing; safe to kill and to run again."""
     from simdx.bank.builder import (
+        FOLDER,
         REHEARSAL_TRIES,
         build_bank,
         refuse_foreign,
@@ -117,7 +118,8 @@ def build(
         expected = estimate(chosen, identity_of(simulator), settings, out, limits)
         told, also = asdict(expected), ""
         if rehearsal:
-            second = estimate(*second_voice(chosen, identity_of(simulator), settings, rehearsal, out), limits)
+            other, asked = second_voice(chosen, settings, rehearsal)
+            second = estimate(other, identity_of(simulator), asked, out / FOLDER, limits)
             told["rehearsal"], also = asdict(second), f"\nrehearsal: {second.describe()}"
         say(json, told, expected.describe() + also)
         return
