@@ -26,8 +26,8 @@ def run_artefacts(
 
 def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Record:
     config = _config(context) | ({"edition": artefact.edition} if artefact.edition > 1 else {})
-    spec = Spec("paper", artefact.name, {"config": config}, lambda own: _measured(artefact, own))
-    stood = context.store.standing(spec.name, spec.identity(context)) is not None
+    spec: Spec[Context] = Spec("paper", artefact.name, {"config": config}, lambda own: _measured(artefact, own))
+    stood = context.store.holds(spec.name, spec.identity(context))
     try:
         record = run(spec, context, context.store)
     except Exception as problem:  # a failed artefact is a result of the run and must not end the others

@@ -20,7 +20,7 @@ class Cases:
         self.hashes = {"data": content}
 
 
-def counting(calls: list[str], name: str = "one", **settings: Any) -> Spec:
+def counting(calls: list[str], name: str = "one", **settings: Any) -> Spec[Cases]:
     def measure(data: Cases) -> Result:
         calls.append(data.hashes["data"])
         return Result(

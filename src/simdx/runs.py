@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Generic[T]):
     """What is to be measured: `settings` hold every choice, as JSON, and stand in the record.
 
     `measure` is given data whose `hashes` tell the content of everything that is read.
@@ -73,7 +73,7 @@ class Spec:
     experiment: str
     name: str
     settings: Mapping[str, Any]
-    measure: Callable[[Any], Result]
+    measure: Callable[[T], Result]
 
     def identity(self, data: Any) -> str:
         return identity(self.settings, data.hashes)
@@ -85,7 +85,7 @@ def identity(settings: Mapping[str, Any], hashes: Mapping[str, Any]) -> str:
     return content_hash("result", f"recipe {recipe_of(settings.get('method'))}", *parts)
 
 
-def run(spec: Spec, data: Any, store: Store, *, fresh: bool = False) -> Record:
+def run(spec: Spec[Any], data: Any, store: Store, *, fresh: bool = False) -> Record:
     """Return the valid record, or measure and write a new one. Errors are raised."""
     if not fresh and (known := store.standing(spec.name, spec.identity(data))) is not None:
         return known
@@ -105,7 +105,7 @@ def run(spec: Spec, data: Any, store: Store, *, fresh: bool = False) -> Record:
     return record
 
 
-def fail(spec: Spec, problem: Exception, store: Store) -> Record:
+def fail(spec: Spec[Any], problem: Exception, store: Store) -> Record:
     """Write and return a record of a failure, so that it does not end the other runs."""
     # The message of an unforeseen error may quote what was being processed: only our own are repeated.
     reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {place_of(problem)}"
@@ -234,6 +234,9 @@ class Store:
         """Every record that can be read, by name."""
         paths = [] if self.folder is None else sorted((self.folder / self.place).glob("*.json"))
         return [record for path in paths if (record := self.read(path.stem)) is not None]
+
+    def holds(self, name: str, identity: str) -> bool:
+        return self.standing(name, identity) is not None
 
     def standing(self, name: str, identity: str) -> Record | None:
         """The result made from exactly these inputs."""
