@@ -18,9 +18,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import MAX_TOKENS, wording_of
 from simdx.bank.report import BuildLimits, BuildReport
-from simdx.bank.store import STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
+from simdx.bank.store import KNOWN_AFTER, STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -69,16 +70,13 @@ class Build:
         self._plan, self._simulator, self._store, self._limits = plan, simulator, store, limits
         self._strata = {name: Stratum(plan, store, name, simulator.lockstep) for name in plan.targets}
         self._started = time.monotonic()
-        self._found = self.usable  # of earlier runs
+        self._asked: set[str] = set()  # keys
+        self.usable = self._found = self._usable()  # of earlier runs
         self._last_error: str | None = None
         self.wanted = sum(plan.targets.values())
         self.asked = self.answered = self.failed = self.prompt_tokens = self.completion_tokens = 0
         self.rejected = Counter[str]()
         self.stopped: str | None = None
-
-    @property
-    def usable(self) -> int:
-        return sum(min(s.usable, s.target) for s in self._strata.values())
 
     @property
     def cost(self) -> float | None:
@@ -97,54 +95,55 @@ class Build:
     # ----------------------------------------------------------------- asking
 
     def ask_what_is_missing(self, watch: Watch) -> None:
+        """Round by round: what is rejected in one is asked for again, in other words, in the next."""
         self.stopped = self._why_hopeless()  # of an earlier run's answers
-        while self.stopped is None and any(s.missing > 0 for s in self._strata.values()):
-            before = self.answered + self.failed
-            self._one_round(watch)
-            # Near-duplicates were judged in the order of arrival; the plan's order has the last word.
+        while self.stopped is None and (due := self._due()):
+            self._one_round(due, watch)
             for stratum in self._strata.values():
                 stratum.settle()
-            if self.answered + self.failed == before:
-                return
+            self.usable = self._usable()
+            self.stopped = self.stopped or self._why_hopeless()
 
-    def _one_round(self, watch: Watch) -> None:
-        asked: list[Planned] = []
+    def _usable(self) -> int:
+        return sum(min(s.usable, s.target) for s in self._strata.values())
+
+    def _due(self) -> list[Planned]:
+        """In turn over the strata, so that labels grow evenly. Of a label whose texts are not known yet a few
+        are asked for first; a request that failed is left to a later run."""
+        parts = [
+            [p for p in s.due if p.key not in self._asked][: None if s.is_known else 2 * KNOWN_AFTER]
+            for s in self._strata.values()
+        ]
+        return [planned for turn in zip_longest(*parts) for planned in turn if planned is not None]
+
+    def _one_round(self, due: Sequence[Planned], watch: Watch) -> None:
         failures_in_a_row = 0
-        for position, completion in self._simulator.complete(self._requests(asked)):
-            planned = asked[position]
+        for position, completion in self._simulator.complete(self._requests(due)):
+            planned = due[position]
             answer = StoredAnswer.of(planned, self._plan.model, completion)
             self._store.append(answer)
-            verdict = self._strata[planned.stratum].take(planned, answer)
             self.prompt_tokens += completion.prompt_tokens
             self.completion_tokens += completion.completion_tokens
-            if verdict is None:
+            if answer.error is not None:
                 self.failed += 1
                 failures_in_a_row += 1
                 self._last_error = answer.error
+                if failures_in_a_row >= HOPELESS:
+                    self.stopped = f"the simulator failed {HOPELESS} times in a row ({answer.error})"
             else:
                 self.answered += 1
                 failures_in_a_row = 0
-                if verdict.reason is not None:
-                    self.rejected[verdict.reason] += 1
-            if failures_in_a_row >= HOPELESS:
-                self.stopped = f"the simulator failed {HOPELESS} times in a row ({answer.error})"
-            # Only where there is a reason: a signal may stop the run while one is looked for.
-            elif self.stopped is None and (why := self._why_hopeless()) is not None:
-                self.stopped = why
+                _, reason = self._strata[planned.stratum].judge(planned, answer)
+                self.usable += reason is None
+                self.rejected.update([] if reason is None else [reason])
             watch(self)
 
-    def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
-        """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
-        while self.stopped is None:
-            if (reached := self._limit_reached()) is not None:
-                self.stopped = reached
+    def _requests(self, due: Sequence[Planned]) -> Iterator[Request]:
+        for planned in due:
+            self.stopped = self.stopped or self._limit_reached()
+            if self.stopped is not None:
                 return
-            ready = [s for s in self._strata.values() if s.missing > 0 and s.has_next()]
-            if not ready:
-                yield None  # the stream ends by itself when nothing is under way any more
-                continue
-            planned = min(ready, key=lambda s: s.handed_out / s.target).next()
-            asked.append(planned)
+            self._asked.add(planned.key)
             self.asked += 1
             yield planned.request
 

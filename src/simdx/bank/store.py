@@ -161,12 +161,10 @@ def _repair_last_line(path: Path) -> None:
 
 # --------------------------------------------------------------------------- verdicts
 #
-# Where a build stands, read off the answers it has.
-#
-# Everything is derived from the store, so an interrupted build needs no other memory. For one stratum with
-# target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1, plus those of
-# them still without an answer, make N. Requests below the horizon are what the build has to ask; a rejected
-# answer moves the horizon one further. A build is complete when every horizon is fully answered.
+# Where a build stands, read off the answers it has, so that an interrupted one needs no other memory. For one
+# stratum with target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1,
+# plus those of them still without an answer, make N. Requests below the horizon are what the build has to
+# ask; a rejected answer moves it one further. A build is complete when every horizon is fully answered.
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
 MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
@@ -174,7 +172,7 @@ LEAST_YIELD = 0.1  # usable share of a label's texts below which a run stops, un
 # A simulator that works in lockstep is asked for more than is missing once it is known how much gets lost.
 KNOWN_AFTER = 20  # judged answers
 CAUTION = 0.75  # of the usable share so far is counted on
-MOST_AHEAD = 8  # requests under way per missing description
+MOST_AHEAD = 8  # requests per missing description
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,79 +186,40 @@ class TextVerdict:
 
 
 class Stratum:
-    """One label (or the background): its horizon, what to ask next, what is usable."""
+    """One label (or the background): what is usable, and what is due to be asked."""
 
     def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
         self._plan, self._store, self._lockstep = plan, store, lockstep
         self._scrubber = cache(lambda topic: Scrubber.for_topic(plan.panel, topic))
-        self._asked: set[int] = set()  # under way, or failed in this run
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
-        self.handed_out = 0
         self.settle()
 
     def settle(self) -> None:
         """Judge every answer in plan order and find the horizon anew."""
         self.verdicts: list[TextVerdict] = []
-        self._todo, self._duplicates = deque[Planned](), Duplicates()
-        self.horizon = self.usable = self.open = 0
-        self._extend()
-
-    @property
-    def missing(self) -> int:
-        return self.target - self.usable
-
-    @property
-    def chosen(self) -> list[TextVerdict]:
-        """The first usable texts of the plan, as many as are wanted."""
-        usable = [v for v in self.verdicts if v.reason is None]
-        return sorted(usable, key=lambda v: v.planned.index)[: self.target]
-
-    @property
-    def exhausted(self) -> bool:
-        """True when this simulator will not reach the target at any bearable price."""
-        return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
-
-    def is_hopeless(self, least_yield: float) -> bool:
-        """True when so few of the texts are usable that somebody should know before more are asked for."""
-        judged = len(self.verdicts)
-        poor = judged >= 2 * KNOWN_AFTER and self.usable < least_yield * judged
-        return self.missing > 0 and (poor or (self.exhausted and not self.open)) and bool(self.rejected)
-
-    @property
-    def rejected(self) -> Counter[str]:
-        return Counter(v.reason for v in self.verdicts if v.reason is not None)
-
-    def has_next(self) -> bool:
-        """True while a request is due; answers that are awaited may still make another one due."""
-        self._extend()
-        return bool(self._todo)
-
-    def next(self) -> Planned:
-        planned = self._todo.popleft()
-        self._asked.add(planned.index)
-        self.handed_out += 1
-        return planned
-
-    def take(self, planned: Planned, answer: StoredAnswer) -> TextVerdict | None:
-        """An answer has come; a failed one stays open, to be asked again by a later run."""
-        if answer.error is not None:
-            self.open -= self._store.failures[planned.key] >= GIVE_UP_AFTER
-            return None
-        self.open -= 1
-        return self._judge(planned, answer)
-
-    def _extend(self) -> None:
+        self.due: list[Planned] = []
+        self.horizon = self.usable = 0
+        seen = Duplicates()
         while self.usable + self._expected() < self.target and not self.exhausted:
             planned = self._plan.planned(self.name, self.horizon)
             self.horizon += 1
             answer = self._store.answers.get(planned.key)
             if answer is not None:
-                self._judge(planned, answer)
+                text, reason = self.judge(planned, answer)
+                if reason is None and seen.seen(text):
+                    reason = "near-duplicate"
+                self.verdicts.append(TextVerdict(planned, answer, text, reason))
+                self.usable += reason is None
             elif self._store.failures[planned.key] < GIVE_UP_AFTER:
-                self.open += 1
-                if planned.index not in self._asked:
-                    self._todo.append(planned)
+                self.due.append(planned)
+
+    def judge(self, planned: Planned, answer: StoredAnswer) -> tuple[str, str | None]:
+        """The text, and why it is not usable on its own; that it says what another says is found later."""
+        text = tidy(answer.text, answer.finish_reason)
+        if planned.key not in self._reasons:
+            self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
+        return text, self._reasons[planned.key]
 
     def _expected(self) -> float:
         """How many of the requests without an answer are counted on.
@@ -270,17 +229,33 @@ class Stratum:
         """
         judged = len(self.verdicts)
         if not self._lockstep or judged < KNOWN_AFTER:
-            return self.open
-        return self.open * max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
+            return len(self.due)
+        return len(self.due) * max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
 
-    def _judge(self, planned: Planned, answer: StoredAnswer) -> TextVerdict:
-        text = tidy(answer.text, answer.finish_reason)
-        if planned.key not in self._reasons:
-            self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
-        reason = self._reasons[planned.key]
-        if reason is None and self._duplicates.seen(text):
-            reason = "near-duplicate"
-        verdict = TextVerdict(planned, answer, text, reason)
-        self.verdicts.append(verdict)
-        self.usable += reason is None
-        return verdict
+    @property
+    def missing(self) -> int:
+        return self.target - self.usable
+
+    @property
+    def chosen(self) -> list[TextVerdict]:
+        """The first usable texts of the plan, as many as are wanted."""
+        return [v for v in self.verdicts if v.reason is None][: self.target]
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return Counter(v.reason for v in self.verdicts if v.reason is not None)
+
+    @property
+    def exhausted(self) -> bool:
+        """True when this simulator will not reach the target at any bearable price."""
+        return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
+
+    @property
+    def is_known(self) -> bool:
+        """True when so many texts have been judged that the share of usable ones says something."""
+        return len(self.verdicts) >= 2 * KNOWN_AFTER
+
+    def is_hopeless(self, least_yield: float) -> bool:
+        """True when so few of the texts are usable that somebody should know before more are asked for."""
+        poor = self.is_known and self.usable < least_yield * len(self.verdicts)
+        return self.missing > 0 and (poor or (self.exhausted and not self.due)) and bool(self.rejected)
