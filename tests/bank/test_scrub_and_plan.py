@@ -17,7 +17,7 @@ from simdx.bank.plan import (
     outside,
     read_conditions,
 )
-from simdx.bank.prompts import MAX_TOKENS, as_said
+from simdx.bank.prompts import WORDING, as_said
 from simdx.bank.proposals import ROUNDS, names_in, near_misses
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput, RunFailed
@@ -141,7 +141,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
         for index in range(40):
             planned = plan.planned(label.name, index)
             assert planned == plan.planned(label.name, index)
-            assert planned.request.max_tokens == MAX_TOKENS[panel.register]
+            assert planned.request.max_tokens == WORDING[panel.register]["max_tokens"]
             assert (label.name in planned.request.prompt) is (voice == "full")
             # What is put into the model's mouth must not be what gets its text rejected.
             assert scrubber.reason(f"{planned.request.opening} {GOOD}") in (None, "too short")

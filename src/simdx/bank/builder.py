@@ -27,7 +27,7 @@ from typing import Any
 
 from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
-from simdx.bank.prompts import MAX_TOKENS, wording_of
+from simdx.bank.prompts import WORDING, wording_of
 from simdx.bank.report import BuildLimits, BuildReport
 from simdx.bank.store import KNOWN_AFTER, STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
 from simdx.errors import BadInput
@@ -310,7 +310,7 @@ def _effective(settings: Mapping[str, Any], panel: Panel) -> dict[str, Any]:
     """Settings as the manifest's JSON has them, the register's token limit in place of none."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
     plain.setdefault("conditions", [])  # banks from before a list could be given
-    return {**plain, "max_tokens": plain.get("max_tokens") or MAX_TOKENS[panel.register]}
+    return {**plain, "max_tokens": plain.get("max_tokens") or WORDING[panel.register]["max_tokens"]}
 
 
 def _short(value: object) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from simdx.bank import files
-from simdx.bank.prompts import kind_of
+from simdx.bank.prompts import WORDING, kind_of
 from simdx.bank.reply import FIRST_LINE, LAST_LINE, ReplyText, read_reply
 from simdx.bank.scrub import Duplicates, Scrubber, all_names, names_one_of
 from simdx.disk import make_folder
@@ -32,14 +32,6 @@ ROUNDS = 4  # of questions to a server, after which what is missing is told
 
 
 # --------------------------------------------------------------------------- the prompt
-
-_KINDS = {
-    "clinician": "a clinician's short note of three to five sentences: complaint, history, findings",
-    "case-report": "a case description as in a medical journal, of eight to ten sentences",
-    "patient": "what a patient tells or types to a doctor: one to four sentences in everyday words",
-    "plain": "a description of a person's complaints in two to four plain sentences",
-    "general": "a message as people really write it, of one to four sentences",
-}
 
 
 def wanted(panel: Panel, per_label: int) -> dict[str, int]:
@@ -76,7 +68,7 @@ def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
         )
     lines += [
         "",
-        f"Each text is {f'of this kind: {kind}' if kind else _KINDS[panel.register]}.",
+        f"Each text is {f'of this kind: {kind}' if kind else WORDING[panel.register]['kind']}.",
         "Vary the person, the words, the length, how it began, how long it has lasted and which details are "
         "told. Half of the texts are typical, a quarter tell little, a quarter are easily mistaken for "
         "another label of the list.",

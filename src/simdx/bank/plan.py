@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from simdx.bank.prompts import MAX_TOKENS, OPENINGS, Wording, features_of, full_wording, short_wording
+from simdx.bank.prompts import WORDING, Wording, features_of, full_wording, packaged, short_wording
 from simdx.bank.scrub import all_names, names_one_of
 from simdx.errors import BadInput
 from simdx.models.registry import REGISTRY
@@ -102,7 +101,7 @@ class BankPlan:
             opening=wording.opening,
             temperature=settings.temperature,
             top_p=settings.top_p,
-            max_tokens=settings.max_tokens or MAX_TOKENS[self.panel.register],
+            max_tokens=settings.max_tokens or WORDING[self.panel.register]["max_tokens"],
             seed=int(content_hash("seed", str(settings.seed), stratum, str(index))[:7], 16),
             stop=("\n\n",),
             options=settings.options,
@@ -129,7 +128,7 @@ class BankPlan:
         offered = {name: facets[name] for name in ("who", "duration") if name in facets}
         features = features_of(label, panel.register)
         if self.settings.facets and features:
-            offered |= {"feature": features, "opening": OPENINGS[panel.register]}
+            offered |= {"feature": features, "opening": WORDING[panel.register]["openings"]}
         chosen = choose(offered, stream, index)
         return chosen, short_wording(panel, label, chosen)
 
@@ -179,13 +178,9 @@ Facets = Mapping[str, tuple[str, ...]]
 _INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 
-def _packaged(name: str) -> str:
-    return files("simdx.bank").joinpath("data", name).read_text(encoding="utf-8")
-
-
 @cache
 def _listed() -> Any:
-    return yaml.safe_load(_packaged("facets.yaml"))
+    return yaml.safe_load(packaged("facets.yaml"))
 
 
 def generic_facets(panel: Panel) -> Facets:
@@ -231,10 +226,10 @@ def choose(facets: Facets, stratum: str, index: int) -> dict[str, str]:
 # illness. Whatever belongs to the panel itself is left out by name.
 
 LONGEST_NAME = 120  # characters of a condition
-CONDITIONS = tuple(_packaged("conditions.txt").splitlines())
+CONDITIONS = tuple(packaged("conditions.txt").splitlines())
 # What some of them are like, for models that only repeat a name: one of every branch and more.
-FINDINGS = dict(line.split(": ", 1) for line in _packaged("findings.txt").splitlines())
-SUBJECTS = tuple(_packaged("subjects.txt").splitlines())
+FINDINGS = dict(line.split(": ", 1) for line in packaged("findings.txt").splitlines())
+SUBJECTS = tuple(packaged("subjects.txt").splitlines())
 # Words that many names share and none is told by.
 _GENERAL = {
     "oral", "mouth", "tongue", "cell", "disease", "infection", "cancer", "fever", "acute", "chronic",
