@@ -61,8 +61,7 @@ def test_one_bad_request_does_not_end_a_batch() -> None:
     faults = ["ok", "400", "reset", "500", "malformed", "429:0.02", "ok", "hang"]
     with FaultyServer(faults) as server:
         answers = ask_all(client(server, concurrency=3), [Request(f"complaint {i}") for i in range(12)])
-    assert [a.ok for a in answers].count(False) == 1
-    assert len(answers) == 12
+    assert sorted(a.ok for a in answers) == [False] + [True] * 11
     with FaultyServer(delay=0.02) as server:  # requests under way are bounded
         ask_all(client(server, concurrency=3, timeout=5.0), [Request(str(i)) for i in range(20)])
         assert server.most_at_once == 3

@@ -1,24 +1,16 @@
-"""SmolLM2 for real: in this process, over its HTTP endpoint, behind a faulty proxy, and in transformers."""
+"""SmolLM2 for real: in this process, over its HTTP endpoint, and in transformers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from simdx.bank.builder import BuildLimits, build_bank
-from simdx.bank.plan import BuildSettings
-from simdx.bank.store import STORE_FILE, read_answers
-from simdx.panels import load_panel
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
 from simdx.simulators.llamacpp import LlamaCppSimulator
-from simdx.simulators.openai import OpenAISimulator, RetryPolicy
-from tests.simulators.faults import FaultyServer
+from simdx.simulators.openai import OpenAISimulator
 
 pytestmark = pytest.mark.slow
-# More attempts than there are faults: while others wait for the model, one request may meet them all.
-PATIENT = RetryPolicy(attempts=30, first_wait=0.05, longest_wait=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +36,6 @@ def test_the_same_server_over_http(smollm2: LlamaCppSimulator) -> None:
     assert over_http.capabilities == smollm2.capabilities == Capabilities(True, True, True, True)
     request = Request("Name a colour.", max_tokens=8, temperature=0.0, seed=1)
     assert ask(over_http, request).text == ask(smollm2, request).text
-
-
-def test_a_bank_is_built_through_every_fault(smollm2: LlamaCppSimulator, tmp_path: Path) -> None:
-    faults = ["429:0.2", "500", "reset", "malformed", "empty", "half", "wrong", "503", "hang", "ok"] * 2
-    with FaultyServer(faults, upstream=smollm2.address) as proxy:
-        simulator = OpenAISimulator("smollm2", proxy.url, concurrency=4, timeout=60, retry=PATIENT)
-        settings = BuildSettings(per_label=2, max_tokens=60, voice="short", temperature=0.7)
-        out, panel = tmp_path / "bank", load_panel("symptom-to-diagnosis")
-        report = build_bank(panel, simulator, settings, out, BuildLimits(max_requests=40))
-    rows = list(read_answers(out / STORE_FILE))
-    assert report.failed == 0
-    assert proxy.seen >= len(rows) + 18  # every fault but "ok" cost one more request
-    assert len({row.key for row in rows}) == len(rows)
-    assert sum(report.usable.values()) >= 6
 
 
 def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None:
