@@ -249,12 +249,22 @@ def _stop_on_signal(build: Build) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _manifest_at(out: Path) -> dict[str, Any] | None:
+    """Of a finished bank. Another build may be taking it away at this moment, to put a larger one there."""
+    try:
+        return files.read_manifest(out)
+    except BadInput:
+        if (out / files.MANIFEST_FILE).exists():
+            raise
+        return None
+
+
 def refuse_foreign(out: Path, panel: Panel) -> None:
     """A folder that holds something else is left alone."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")
-    if (out / files.MANIFEST_FILE).exists():
-        if files.read_manifest(out)["panel_hash"] != panel.hash:
+    if (manifest := _manifest_at(out)) is not None:
+        if manifest["panel_hash"] != panel.hash:
             raise BadInput(f"'{out}' holds a bank of another panel: choose a new folder")
         if not (out / STORE_FILE).exists():
             raise BadInput(f"'{out}' holds a bank that was not built here: choose a new folder")
@@ -271,9 +281,8 @@ _OPTIONS = {"max_tokens": "--max-new", "top_p": "--top-p"}
 
 def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) -> None:
     """A finished bank at `out` stays as it is, unless the bank these settings make contains it."""
-    if not (out / files.MANIFEST_FILE).exists():
+    if (manifest := _manifest_at(out)) is None:
         return
-    manifest = files.read_manifest(out)
     before, simulator = manifest.get("settings"), manifest.get("simulator")
     if not isinstance(before, Mapping) or not isinstance(simulator, str):
         raise BadInput(f"'{out}' holds a bank that does not say how it was built: choose another --out")
