@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.targets import TARGETS
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"

@@ -43,8 +43,7 @@ def panel_yaml(folder: Path) -> Target:
 
 
 def bank_jsonl(folder: Path) -> Target:
-    """A bank file, read both ways, and the answer store of a build."""
-    from simdx.bank.exchange import read_any_bank
+    """A bank file, and the answer store of a build."""
     from simdx.bank.files import background_texts, read_bank
     from simdx.bank.store import read_answers
     from simdx.types import Label, Panel
@@ -54,11 +53,10 @@ def bank_jsonl(folder: Path) -> Target:
 
     def one(data: bytes) -> None:
         path.write_bytes(data)
-        for read in (read_bank, read_any_bank):
-            bank = _taken(lambda read=read: read(path, panel))
-            if bank is not None:
-                assert min(bank.counts.values()) >= 1
-                "".join(bank.texts).encode("utf-8")
+        bank = _taken(lambda: read_bank(path, panel))
+        if bank is not None:
+            assert min(bank.counts.values()) >= 1
+            "".join(bank.texts).encode("utf-8")
         _taken(lambda: background_texts(path))
         _taken(lambda: list(read_answers(path)))
 

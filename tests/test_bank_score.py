@@ -11,11 +11,9 @@ from typer.testing import CliRunner
 from simdx.bank.files import write_bank
 from simdx.bank_score import BankScore, covered, mmd_test, score_bank
 from simdx.cli.main import program
-from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import PanelData
 from simdx.types import Bank, EmbeddedBank, Panel
-from tests.builders import toy_texts
+from tests.builders import panel_data, toy_texts
 
 
 def cases(seed: int, per_label: int = 10) -> list[str]:
@@ -24,8 +22,8 @@ def cases(seed: int, per_label: int = 10) -> list[str]:
 
 
 def score_of(panel: Panel, bank: Bank, texts: list[str]) -> BankScore:
-    panel_data = PanelData.prepare(panel, bank, get_embedder("hashing"))
-    return score_bank(panel_data, panel_data.observe(texts), permutations=99)
+    data = panel_data(panel, bank)
+    return score_bank(data, data.observe(texts), permutations=99)
 
 
 def embedded(rows: np.ndarray) -> EmbeddedBank:
@@ -96,14 +94,8 @@ def test_other_text_is_told_apart(toy_panel: Panel, toy_bank: Bank) -> None:
     assert other.coverage < same.coverage
     assert other.typicality_low > same.typicality_low
     assert other.typicality_median < same.typicality_median
-
-
-def test_what_is_refused(toy_panel: Panel, toy_bank: Bank) -> None:
     with pytest.raises(BadInput, match="at least 10"):
         score_of(toy_panel, toy_bank, cases(14)[:9])
-    panel_data = PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
-    with pytest.raises(BadInput, match="permutations"):
-        score_bank(panel_data, panel_data.observe(cases(14)), permutations=3)
 
 
 def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:

@@ -12,8 +12,7 @@ from simdx.datasets import load_oral
 from simdx.errors import BadInput
 from simdx.evaluate import evaluate
 from simdx.metrics import HEADLINE, headline_values
-from simdx.runs import Store
-from simdx.runs.store import PARTS
+from simdx.runs import PARTS, Store
 
 CONTRACT = {
     "n", "k", "method", "engine", "embedder", "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits",

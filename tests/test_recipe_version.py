@@ -13,7 +13,7 @@ from simdx.datasets import Dataset
 from simdx.decide import desk
 from simdx.decide.policy import Policy
 from simdx.methods import RECIPE_VERSION, Settings, fitted
-from simdx.runs.store import PARTS
+from simdx.runs import PARTS
 from simdx.scale.workers import Job, digest
 from simdx.types import Bank, Case, Label, Panel
 

@@ -24,7 +24,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, fit_all_components
 from simdx.abc.space import Space
 from simdx.classifier import Classifier
-from simdx.datasets.oral import load_oral
+from simdx.datasets import load_oral
 from simdx.demo import CASES
 from simdx.types import Float
 

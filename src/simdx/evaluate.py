@@ -17,8 +17,7 @@ import numpy as np
 
 from simdx import __version__, evaluation, metrics
 from simdx.abc.prior import Prior
-from simdx.datasets.dataset import Dataset, check_options, options_of
-from simdx.datasets.differential import differentials
+from simdx.datasets.dataset import Dataset, check_options, differentials, options_of
 from simdx.decide.alarm import alarm_performance
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra

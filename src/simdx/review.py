@@ -25,9 +25,9 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from simdx.bank.files import BANK_FILE
+from simdx.datasets import load_oral
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.files import Columns, read_cases
-from simdx.datasets.oral import load_oral
 from simdx.disk import cannot_write, filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks

@@ -44,7 +44,7 @@ def read_rows(path: str | Path, *, keep_empty: bool = False) -> Iterator[Row]:
     raise BadInput(f"{path.name} is not a kind of file that can be read; give one of {', '.join(FORMATS)}")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
@@ -59,7 +59,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def jsonl_rows(path: Path) -> Iterator[Row]:
     """(line number, object) of every line that is not blank, whatever the file is called."""
-    for number, line in _lines(path):
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         try:
@@ -75,7 +75,7 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
 
 def _csv(path: Path, keep_empty: bool) -> Iterator[Row]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # case reports exceed the default of 128 kB
-    reader = csv.reader((line for _, line in _lines(path)), strict=True)
+    reader = csv.reader((line for _, line in text_lines(path)), strict=True)
     start = 1
     try:
         header = next(reader, None)

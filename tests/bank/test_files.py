@@ -10,7 +10,6 @@ from simdx.bank import read_bank, write_bank
 from simdx.bank.exchange import export_bank, merge_banks, read_descriptions
 from simdx.bank.files import problems_of
 from simdx.bank.fresh import ATTEMPTS, LiveSimulations
-from simdx.bank.plan import BuildSettings
 from simdx.bank.stats import describe_bank
 from simdx.datasets import Columns
 from simdx.embedders import embed_texts, get_embedder
@@ -74,9 +73,8 @@ def test_a_merge_takes_each_text_once(folder: Path, toy_panel: Panel, toy_bank: 
     assert manifest["rejected"]["same text in two banks"] == 72 - distinct - 1
     assert [m["name"] for m in manifest["merged"]] == ["bank", "more"]
     assert list(problems_of(tmp_path / "merged")) == []
-    strange, taken = tmp_path / "x.jsonl", tmp_path / "taken.jsonl"
+    strange = tmp_path / "x.jsonl"
     strange.write_text('{"label": "cat", "text": "purrs"}\n')
-    taken.touch()
     for sources, out, said in (
         ([folder, tmp_path / "more"], "merged", "not empty"),
         ([folder], "other", "at least two"),
@@ -85,7 +83,7 @@ def test_a_merge_takes_each_text_once(folder: Path, toy_panel: Panel, toy_bank: 
         with pytest.raises(BadInput, match=said):
             merge_banks(sources, toy_panel, tmp_path / out)
     with pytest.raises(BadInput, match="exists"):
-        export_bank(folder, taken)
+        export_bank(folder, strange)
 
 
 def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank) -> None:
@@ -100,31 +98,23 @@ def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank) -> None
     assert all(confused[name][name] < 0.7 for name in toy_bank.labels)
 
 
-def live(panel: Panel, simulator: ScriptedSimulator) -> LiveSimulations:
-    return LiveSimulations(panel, simulator, get_embedder("hashing"), BuildSettings(per_label=1))
-
-
 def test_live_simulations_are_counted_seeded_and_scrubbed(toy_panel: Panel) -> None:
-    labels = np.array([0, 2, 1, 0, 0, 2] * 10)
-    first = live(toy_panel, ScriptedSimulator(refusal=0.3))
+    embedder, labels = get_embedder("hashing"), np.array([0, 2, 1, 0, 0, 2] * 10)
+    first = LiveSimulations(toy_panel, ScriptedSimulator(refusal=0.3), embedder)
     vectors = first(labels, np.random.default_rng(5))
-    assert vectors.shape == (60, sum(get_embedder("hashing").blocks))
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors.shape == (60, sum(embedder.blocks))
     assert first.usage.calls == 60 + first.usage.rejected["refusal"] > 60
     assert first.usage.completion_tokens > 0
     assert first.usage.costs()["llm_calls"] == first.usage.calls
-    again = live(toy_panel, ScriptedSimulator(refusal=0.3, concurrency=1))
+    again = LiveSimulations(toy_panel, ScriptedSimulator(refusal=0.3, concurrency=1), embedder)
     assert np.array_equal(vectors, again(labels, np.random.default_rng(5)))
     assert not np.array_equal(vectors, again(labels, np.random.default_rng(6)))
-
-
-def test_live_takes_a_poor_text_rather_than_ask_for_ever_but_needs_one(toy_panel: Panel) -> None:
-    poor = live(toy_panel, ScriptedSimulator(refusal=1.0))
-    assert len(poor(np.array([0, 1]), np.random.default_rng(1))) == 2
-    assert poor.usage.calls == 2 * ATTEMPTS
-    assert poor.usage.taken_unscrubbed == 2
+    poor = LiveSimulations(toy_panel, ScriptedSimulator(refusal=1.0), embedder)
+    assert len(poor(np.array([0, 1]), np.random.default_rng(1))) == 2  # rather than ask for ever
+    assert (poor.usage.calls, poor.usage.taken_unscrubbed) == (2 * ATTEMPTS, 2)
+    silent = LiveSimulations(toy_panel, ScriptedSimulator(empty=1.0), embedder)
     with pytest.raises(RunFailed, match="no text"):
-        live(toy_panel, ScriptedSimulator(empty=1.0))(np.array([0]), np.random.default_rng(1))
+        silent(np.array([0]), np.random.default_rng(1))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the library

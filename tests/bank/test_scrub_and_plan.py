@@ -1,34 +1,29 @@
-"""What may enter a bank, what is asked for, and what the scripted simulator answers."""
+"""What may enter a bank, what is asked for, and what a model proposes."""
 
-import itertools
 import random
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from simdx.bank.builder import build_bank
-from simdx.bank.conditions import (
+from simdx.bank.plan import (
+    BACKGROUND,
     CONDITIONS,
-    ROUNDS,
     SUBJECTS,
-    names_in,
-    near_misses,
+    BankPlan,
+    BuildSettings,
     outside,
     read_conditions,
 )
-from simdx.bank.files import read_bank
-from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
-from simdx.bank.prompts import MAX_TOKENS, as_said
+from simdx.bank.prompts import WORDING, as_said
+from simdx.bank.proposals import ROUNDS, names_in, near_misses
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput, RunFailed
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
 from simdx.simulators import scripted
-from simdx.simulators.base import Capabilities, Completion, Request, failed
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Label, Panel
 
@@ -146,7 +141,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
         for index in range(40):
             planned = plan.planned(label.name, index)
             assert planned == plan.planned(label.name, index)
-            assert planned.request.max_tokens == MAX_TOKENS[panel.register]
+            assert planned.request.max_tokens == WORDING[panel.register]["max_tokens"]
             assert (label.name in planned.request.prompt) is (voice == "full")
             # What is put into the model's mouth must not be what gets its text rejected.
             assert scrubber.reason(f"{planned.request.opening} {GOOD}") in (None, "too short")
@@ -171,12 +166,13 @@ def test_the_background_leaves_the_panel_out() -> None:
     assert len(kept) > 0.9 * len(CONDITIONS)
 
 
-def test_settings_are_checked() -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"per_label": 0}, {"temperature": 3}, {"top_p": 0}, {"voice": "x"}, {"background": 100_001}]
+)
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     """Of Python callers too; the command line has limits of its own."""
-    wrong = {"per_label": 0, "temperature": 3, "top_p": 0, "voice": "x", "background": 100_001}
-    for name, value in wrong.items():
-        with pytest.raises(BadInput):
-            BuildSettings(**{"per_label": 1, name: value})
+    with pytest.raises(BadInput):
+        BuildSettings(**{"per_label": 1, **wrong})
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])
@@ -198,95 +194,50 @@ def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_ei
     assert "message" not in prompt
 
 
-LABELS = (
-    Label("loans", description="A book is to be borrowed or brought back."),
-    Label("card", description="The library card is lost, or somebody wants one."),
-    Label("opening hours"),
-)
-
-
-@pytest.mark.parametrize("voice", ["full", "short"])
-@pytest.mark.parametrize("facets", [True, False])
-def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_path: Path) -> None:
-    panel = Panel("library", LABELS, register="general", embedder="hashing")
-    settings = BuildSettings(per_label=30, background=20, voice=voice, facets=facets)
-    assert build_bank(panel, ScriptedSimulator(), settings, tmp_path / "bank").complete
-    bank = read_bank(tmp_path / "bank", panel)
-    clinical, general = scripted.CLINICAL, scripted.GENERAL
-    ill = {*clinical.whos, *clinical.things, *clinical.qualities, "feels", "fever", "appetite", "patient"}
-    words = re.compile(rf"\b(?:{'|'.join(ill - {*general.whos, *general.things})})\b", re.I)
-    assert not [text for text in (*bank.texts, *bank.background) if words.search(text)]
-
-    # Each label keeps to findings of its own, as the clinical texts do.
-    for name in bank.labels:
-        own = [t for t, i in zip(bank.texts, bank.label_index, strict=True) if bank.labels[i] == name]
-        pairs = itertools.product(general.qualities, general.things)
-        told = [f" {quality} {thing}" for quality, thing in pairs]
-        found = Counter(finding for text in own for finding in told if finding in text)
-        assert found.most_common(1)[0][1] > 0.6 * len(own), name
-
-
 # --------------------------------------------------------------------------- near misses
 
 LISTS = {
-    "oral squamous cell carcinoma": "1. Leukoplakia\n2. **Traumatic ulcer** (from a denture)\n3. Oral cancer",
-    "oral mucocele": "- Ranula: a larger cyst\n- Leukoplakia\n- Pyogenic granuloma",
-    "atrophic glossitis": "1) Geographic tongue\n2) A very long explanation of what else it might be here",
+    "oral squamous cell carcinoma": ["1. Leukoplakia\n2. **Traumatic ulcer** (a denture)\n3. Oral cancer"],
+    "oral mucocele": ["- Ranula: a larger cyst\n- Leukoplakia\n- Pyogenic granuloma"],
+    "atrophic glossitis": ["1) Geographic tongue\n2) A very long explanation of what else it might be here"],
 }
 
 
-class Lister:
-    """Answers every question about a label with that label's list."""
-
-    id, concurrency, remote, lockstep = "lister@1", 4, False, False
-    capabilities = Capabilities(False, False, True, True)
-
-    def __init__(self, lists: dict[str, str] | None = None) -> None:
-        self.lists = LISTS if lists is None else lists
-        self.asked: list[Request] = []
-
-    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
-        for position, request in enumerate(requests):
-            self.asked.append(request)
-            answer = next((a for name, a in self.lists.items() if name in request.prompt), None)
-            yield position, failed("silent") if answer is None else Completion(answer)
-
-    def close(self) -> None:
-        pass
-
-
-def test_names_are_read_off_a_list() -> None:
-    said = "1. Gout\n2) **Lyme disease** - a tick's gift\n\n- Crohn's disease (of the mouth)\n• HIV infection"
-    assert names_in(said) == ["Gout", "Lyme disease", "Crohn's disease", "HIV infection"]
-    assert names_in("I am sorry, but as a model I can name none of those conditions for you today.") == []
-    assert names_in("1.\n2. 42\n3. <script>\n4. E") == []
-    said = "1. H. pylori infection\n2. Ear, nose and throat\n3. Guillain–Barré syndrome."
-    assert names_in(said) == ["H. pylori infection", "Ear", "Guillain–Barré syndrome"]
-    assert names_in("Gout\nI hope this helps") == ["Gout"], "only the first line may lack its bullet"
-    assert names_in("1. Gout\n2. Chronic obstr", "length") == ["Gout"]
+@pytest.mark.parametrize(
+    ("said", "ended", "names"),
+    [
+        (
+            "1. Gout\n2) **Lyme disease** - a gift\n\n- Crohn's disease (of the mouth)\n• HIV infection",
+            "stop",
+            ["Gout", "Lyme disease", "Crohn's disease", "HIV infection"],
+        ),
+        ("I am sorry, but as a model I can name none of those conditions for you today.", "stop", []),
+        ("1.\n2. 42\n3. <script>\n4. E", "stop", []),
+        ("1. H. pylori infection\n2. Ear, nose and throat", "stop", ["H. pylori infection", "Ear"]),
+        ("Gout\nI hope this helps", "stop", ["Gout"]),  # only the first line may lack its bullet
+        ("1. Gout\n2. Chronic obstr", "length", ["Gout"]),
+    ],
+)
+def test_names_are_read_off_a_list(said: str, ended: str, names: list[str]) -> None:
+    assert names_in(said, ended) == names
 
 
 def test_near_misses_are_outside_the_panel_and_named_once() -> None:
-    panel, lister = load_panel("oral-lesions"), Lister()
+    panel, lister = load_panel("oral-lesions"), ScriptedSimulator(LISTS)
     found = near_misses(panel, lister, per_label=5)
     assert found == {
         "oral squamous cell carcinoma": ("Leukoplakia", "Traumatic ulcer"),  # oral cancer is an alias
         "oral mucocele": ("Ranula", "Pyogenic granuloma"),
         "atrophic glossitis": ("Geographic tongue",),
     }
-    assert len(lister.asked) == ROUNDS * len(panel.labels)
-    assert len({request.seed for request in lister.asked}) == len(lister.asked)
-    assert near_misses(panel, Lister(), per_label=1)["oral mucocele"] == ("Ranula",)
-
-
-def test_a_silent_or_useless_model_is_one_line() -> None:
-    panel = load_panel("oral-lesions")
-    dead = Lister({})
-    with pytest.raises(RunFailed, match="silent"):
+    assert lister.calls == ROUNDS * len(panel.labels)
+    assert near_misses(panel, lister, per_label=1)["oral mucocele"] == ("Ranula",)
+    dead = ScriptedSimulator(error=1.0, error_attempts=9)
+    with pytest.raises(RunFailed, match="scripted fault"):
         near_misses(panel, dead, per_label=3)
-    assert len(dead.asked) <= dead.concurrency < ROUNDS * len(panel.labels)  # not for every label
+    assert dead.calls < ROUNDS * len(panel.labels)  # not for every label
     with pytest.raises(RunFailed, match="without naming"):
-        near_misses(panel, Lister(dict.fromkeys(panel.names, "1. Oral cancer")), per_label=3)
+        near_misses(panel, ScriptedSimulator(dict.fromkeys(panel.names, ("1. Oral cancer",))), per_label=3)
 
 
 def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
@@ -310,6 +261,6 @@ def test_a_list_is_read_strictly(tmp_path: Path) -> None:
         file.write_bytes(content)
         with pytest.raises(BadInput, match=complaint):
             read_conditions(file)
-    for place, complaint in {tmp_path: "is not a file", tmp_path / "absent": "cannot be read"}.items():
+    for place, complaint in {tmp_path: "cannot be read", tmp_path / "absent": "cannot be read"}.items():
         with pytest.raises(BadInput, match=complaint):
             read_conditions(place)

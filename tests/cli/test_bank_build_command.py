@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from simdx.bank.conditions import CONDITIONS, outside, read_conditions
-from simdx.bank.describe import usable
-from simdx.bank.plan import larger_than
+from simdx.bank.plan import CONDITIONS, larger_than, outside, read_conditions
+from simdx.bank.proposals import usable
 from simdx.panels import load_panel
 from simdx.types import Label, Panel
 from tests.cli.conftest import Cli

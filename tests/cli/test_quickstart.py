@@ -111,7 +111,7 @@ def test_a_small_model_needs_a_line_and_does_not_propose_it(
     cli: Cli, tmp_path: Path, typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its proposals were dead ends ("Headache, Triggers, Symptoms, Findings."): the person is asked."""
-    monkeypatch.setattr("simdx.bank.describe.propose", lambda *_: pytest.fail("the model was asked"))
+    monkeypatch.setattr("simdx.bank.proposals.propose", lambda *_: pytest.fail("the model was asked"))
     monkeypatch.setattr("simdx.bank.plan.voice_for", lambda _: "short")
     stuck = cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "a", *QUICK, "--yes")
     assert stuck.code == 2

@@ -70,9 +70,7 @@ def test_every_request_has_one_answer_in_its_place(simulator: Simulator) -> None
     for _, answer in answers:
         assert answer.ok, answer.error
         assert answer.text
-        assert answer.prompt_tokens > 0
-        assert answer.completion_tokens > 0
-        assert answer.seconds >= 0
+        assert min(answer.prompt_tokens, answer.completion_tokens) > 0
     assert list(simulator.complete([])) == []
 
 

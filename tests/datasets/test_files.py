@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simdx.datasets import Columns, Dataset, load_oral, make_splits, open_data, read_cases
-from simdx.datasets.differential import differentials
+from simdx.datasets.dataset import differentials
 from simdx.errors import BadInput
 from simdx.types import Case
 
@@ -71,18 +71,25 @@ def test_a_malformed_row_is_named_by_its_line(tmp_path: Path, row: Any, message:
     assert "\n" not in str(caught.value)
 
 
-def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "d.jsonl", [{"message": "Shut on Monday?"}] * 2)
-    said = "line 1: the value of 'message' is not a label of the panel (x)"
-    for columns, labelled, message in (
-        (Columns("message", "message"), True, said),
-        (Columns("message", "message", "message"), True, said),
+@pytest.mark.parametrize(
+    ("columns", "labelled", "message"),
+    [
+        (
+            Columns("message", "message"),
+            True,
+            "line 1: the value of 'message' is not a label of the panel (x)",
+        ),
         (Columns("message", id="message"), False, "was used on line 1 already"),
-    ):
-        with pytest.raises(BadInput) as caught:
-            read_cases(path, columns=columns, labels=["x"], labelled=labelled)
-        assert message in str(caught.value)
-        assert "Shut" not in str(caught.value)
+    ],
+)
+def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(
+    tmp_path: Path, columns: Columns, labelled: bool, message: str
+) -> None:
+    path = jsonl(tmp_path / "d.jsonl", [{"message": "Shut on Monday?"}] * 2)
+    with pytest.raises(BadInput) as caught:
+        read_cases(path, columns=columns, labels=["x"], labelled=labelled)
+    assert message in str(caught.value)
+    assert "Shut" not in str(caught.value)
 
 
 def test_every_wrong_label_is_told_and_a_short_one_quoted(tmp_path: Path) -> None:
@@ -111,11 +118,6 @@ def test_every_wrong_label_is_told_and_a_short_one_quoted(tmp_path: Path) -> Non
         ("d.csv", b"text,label\none,x\ntwo,y,z\n", "line 3: 3 values where the header has 2"),
         ("d.csv", b'text,label\none,x\n"two,y\n', "line 3: not valid CSV"),
         ("d.csv", b'text,label\n"one\ntwo",x\nthree,\n', "d.csv, line 4: the label in 'label' is empty"),
-        (
-            "d.csv",
-            b"text,label\none,\ntwo,\n",
-            "d.csv, line 2: the label in 'label' is empty or not a string, and",
-        ),
         ("d.csv", b"body,class\nhello,a\n", "only 'body', 'class': call one of them 'text'"),
         ("d.csv", b"text;label\nhello;a\n", "save the file with commas"),
         ("d.csv", b"the first case of a file that has no header,a\nhello,a\n", "must name"),
@@ -178,11 +180,6 @@ def test_a_bad_differential_is_named_by_its_row(value: Any, message: str) -> Non
 # --------------------------------------------------------------------------- splits
 
 
-def dataset(rows: list[tuple[str, str]]) -> Dataset:
-    cases = tuple(Case(text, f"c{i}", label) for i, (text, label) in enumerate(rows))
-    return Dataset("toy", cases, tuple(sorted({r[1] for r in rows})))
-
-
 def test_splits_are_stratified_complete_and_decided_by_the_seed() -> None:
     data, shares = load_oral().cases, {"calibrate": 0.2, "test": 0.8}
     splits = make_splits(data, shares, seed=3)
@@ -200,7 +197,8 @@ def test_splits_are_stratified_complete_and_decided_by_the_seed() -> None:
     st.integers(0, 5),
 )
 def test_no_text_is_on_two_sides(rows: list[tuple[str, str]], seed: int) -> None:
-    data = dataset([(f"A  {text}" if i % 2 else f"a {text}\n", k) for i, (text, k) in enumerate(rows)])
+    spelt = [(f"A  {text}" if i % 2 else f"a {text}\n", k) for i, (text, k) in enumerate(rows)]
+    data = Dataset("toy", tuple(Case(text, str(i), k) for i, (text, k) in enumerate(spelt)), ("x", "y"))
     splits = make_splits(data, {"one": 0.3, "two": 0.7}, seed=seed)
     one, two = ({rows[i][0] for i in part} for part in splits.values())  # spaces and capitals aside
     assert not one & two

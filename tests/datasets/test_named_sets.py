@@ -6,19 +6,19 @@ from importlib.resources import files
 
 import pytest
 
-from simdx.datasets import load_multicare, load_oral, load_symptoms, multicare, oral, read_rule, symptoms
+from simdx.datasets import load_multicare, load_oral, load_symptoms, multicare, named, read_rule
 from simdx.errors import BadInput, RunFailed
 
 
 def test_oral_is_what_its_datasheet_says():
     bench = load_oral()
-    assert bench.cases.counts() == dict.fromkeys(oral.LABELS, 100)
+    assert bench.cases.counts() == dict.fromkeys(named.ORAL_LABELS, 100)
     assert len(bench.ood.cases) == 65
     assert set(bench.ood.field("distance")) == {"near", "far"}
     assert set(bench.cases.field("difficulty")) == {"classic", "atypical", "ambiguous"}
     assert "no clinician" in bench.cases.notice
     sheet = (files("simdx.datasets") / "data" / "oral" / "DATASHEET.md").read_text(encoding="utf-8")
-    carcinoma = [c for c in bench.cases.cases if c.label == oral.LABELS[0]]
+    carcinoma = [c for c in bench.cases.cases if c.label == named.ORAL_LABELS[0]]
     atypical = [c.fields["sex"] for c in carcinoma if c.fields["difficulty"] == "atypical"]
     assert f"{atypical.count('female')} of its {len(atypical)} atypical cases are women" in sheet
     assert "No clinician has reviewed it" in sheet
@@ -44,7 +44,7 @@ def test_symptoms_in_the_hubs_own_format(tmp_path):
 
 def test_symptoms_that_cannot_be_read_fail_at_once(tmp_path, monkeypatch):
     (tmp_path / "train.jsonl").write_text('{"input_text": "a", "output_text": "dengue"}\n{"input_text": "b"}')
-    with pytest.raises(BadInput, match=r"train\.jsonl, line 2: none of the columns"):
+    with pytest.raises(BadInput, match=r"train\.jsonl, line 2: no column 'output_text'"):
         load_symptoms(tmp_path)
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(BadInput, match="neither"):
@@ -56,13 +56,6 @@ def test_symptoms_that_cannot_be_read_fail_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
     with pytest.raises(RunFailed, match="give a local copy"):
         load_symptoms()
-
-
-def test_symptoms_from_the_development_copy(shared):
-    cases = load_symptoms(shared / "sd" / "cases.jsonl").cases
-    assert len(cases.cases) == 233
-    assert set(cases.labels) == set(symptoms.LABELS)
-    assert cases.cases[0].id == "sd-train-0000"
 
 
 LONG = "A man of fifty came with fever and weight loss over several weeks. " * 6

@@ -58,8 +58,7 @@ def test_a_joint_cosine_is_the_mean_of_cosines() -> None:
 def test_bank_embeddings_are_cached_by_content(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = get_embedder("hashing")
     first = embed_cached(embedder, TEXTS)
-    files = list((private_home / "embeddings").iterdir())
-    assert len(files) == 1
+    assert len(list((private_home / "embeddings").iterdir())) == 1
     monkeypatch.setattr(type(embedder), "embed_batch", lambda *_: pytest.fail("the cache was not used"))
     assert np.array_equal(embed_cached(embedder, TEXTS), first)
 

@@ -100,9 +100,9 @@ def test_the_hub_opens_where_asked_and_is_left_as_it_was_found(monkeypatch: pyte
     assert not door.hub_answers()
     monkeypatch.setattr(door, "ASKED_OFFLINE", False)
     for variable in ("HTTPS_PROXY", "HF_ENDPOINT"):  # they look names up themselves
-        with monkeypatch.context() as patch:
-            patch.setenv(variable, "http://mirror.example:8080")
-            assert door.hub_answers()
+        monkeypatch.setenv(variable, "http://mirror.example:8080")
+        assert door.hub_answers()
+        monkeypatch.delenv(variable)
 
 
 def outside_the_door(source: str) -> list[str]:

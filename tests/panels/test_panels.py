@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from simdx.bank import packaged_bank
-from simdx.bank.describe import write_descriptions
 from simdx.bank.plan import facets_of, generic_facets
+from simdx.bank.proposals import write_descriptions
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of

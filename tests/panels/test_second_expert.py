@@ -9,26 +9,26 @@ from simdx.panels import PACKAGED, load_panel
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A panel file, where MiniLM's weights are installed."""
+    monkeypatch.delenv("SIMDX_FAST")
+    (private_home / "models" / "minilm").mkdir(parents=True)
     path = tmp_path / "p.yaml"
     path.write_text("labels: [{name: migraine}, {name: tension headache}]\n")
     return path
 
 
-def test_where_it_is_installed(file: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SIMDX_FAST")
-    assert load_panel(file).embedder == "wordllama"
-    (private_home / "models" / "minilm").mkdir(parents=True)
-    assert load_panel(file).embedder == "wordllama+minilm"
-    assert {load_panel(name).embedder for name in PACKAGED} == {"wordllama"}
-    file.write_text("embedder: hashing\n" + file.read_text())
-    assert load_panel(file).embedder == "hashing"
-
-
-def test_fast_goes_without(file: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (private_home / "models" / "minilm").mkdir(parents=True)
-    monkeypatch.delenv("SIMDX_FAST")
+def test_a_users_own_panel_hears_it_where_it_is_installed(
+    file: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go_fast(False)
     assert load_panel(file).embedder == "wordllama+minilm"
+    assert {load_panel(name).embedder for name in PACKAGED} == {"wordllama"}
+    monkeypatch.setenv("SIMDX_FAST", "")  # and is unset in the end
     go_fast(True)
     assert load_panel(file).embedder == "wordllama"
+    monkeypatch.setenv("SIMDX_FAST", "")
+    (private_home / "models" / "minilm").rmdir()
+    assert load_panel(file).embedder == "wordllama"
+    file.write_text("embedder: hashing\n" + file.read_text())
+    assert load_panel(file).embedder == "hashing"

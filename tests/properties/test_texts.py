@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from simdx import Classifier
 from simdx.answer import Answer
-from simdx.bank.conditions import outside
-from simdx.bank.plan import choose, facets_of
+from simdx.bank.plan import choose, facets_of, outside
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.datasets import open_data

@@ -1,4 +1,4 @@
-"""A server that misbehaves on purpose: in front of a real one, or answering canned texts itself.
+"""A server that misbehaves on purpose, and else answers with canned texts.
 
 Each request takes the next fault of the list; when the list is used up, requests pass. Faults:
     "429" or "429:0.2"   too many requests, with Retry-After where seconds are given
@@ -17,7 +17,6 @@ import socket
 import struct
 import threading
 import time
-import urllib.request
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -28,8 +27,8 @@ HANG_SECONDS = 1.5
 class FaultyServer:
     """`url` is its OpenAI-style base address; `seen` counts the requests that reached it."""
 
-    def __init__(self, faults: Iterable[str] = (), upstream: str | None = None, delay: float = 0.0) -> None:
-        self.faults, self.upstream, self.delay = list(faults), upstream, delay
+    def __init__(self, faults: Iterable[str] = (), delay: float = 0.0) -> None:
+        self.faults, self.delay = list(faults), delay
         self.seen = self.at_once = self.most_at_once = 0
         self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
@@ -99,24 +98,19 @@ class FaultyServer:
         elif fault in CANNED:
             _reply(handler, 200, CANNED[fault], {})
         else:
-            whole = self._completion(body, handler.path)
+            whole = _answer(body, handler.path)
             sent = whole[: len(whole) // 2] if fault == "half" else whole
             _reply(handler, 200, sent, {"Content-Length": str(len(whole))})
 
-    def _completion(self, body: bytes, path: str) -> bytes:
-        if self.upstream is not None:
-            request = urllib.request.Request(
-                self.upstream.removesuffix("/v1") + path, body, {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(request, timeout=120) as reply:
-                return reply.read()
-        asked = json.loads(body)
-        if path.endswith("/embeddings"):
-            vectors = enumerate([float(len(text)), 1.0, 0.0] for text in asked["input"])
-            data = [{"index": i, "embedding": vector} for i, vector in vectors]
-            return json.dumps({"data": data[::-1]}).encode()
-        words = asked["messages"][-1]["content"].split()
-        return json.dumps(_completion("It has hurt since " + " ".join(words[:6]), len(words))).encode()
+
+def _answer(body: bytes, path: str) -> bytes:
+    asked = json.loads(body)
+    if path.endswith("/embeddings"):
+        vectors = enumerate([float(len(text)), 1.0, 0.0] for text in asked["input"])
+        data = [{"index": i, "embedding": vector} for i, vector in vectors]
+        return json.dumps({"data": data[::-1]}).encode()
+    words = asked["messages"][-1]["content"].split()
+    return json.dumps(_completion("It has hurt since " + " ".join(words[:6]), len(words))).encode()
 
 
 def _completion(text: str, prompt_tokens: int) -> dict[str, Any]:

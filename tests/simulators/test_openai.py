@@ -5,10 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from simdx.egress import is_loopback, split_name
 from simdx.embedders.base import embed_texts
 from simdx.embedders.openai import OpenAIEmbedder
-from simdx.errors import BadInput
 from simdx.simulators.base import Request, ask, ask_all
 from simdx.simulators.openai import OpenAISimulator, Passing, RetryPolicy, asked_wait
 from tests.simulators.faults import FaultyServer
@@ -63,8 +61,7 @@ def test_one_bad_request_does_not_end_a_batch() -> None:
     faults = ["ok", "400", "reset", "500", "malformed", "429:0.02", "ok", "hang"]
     with FaultyServer(faults) as server:
         answers = ask_all(client(server, concurrency=3), [Request(f"complaint {i}") for i in range(12)])
-    assert [a.ok for a in answers].count(False) == 1
-    assert len(answers) == 12
+    assert sorted(a.ok for a in answers) == [False] + [True] * 11
     with FaultyServer(delay=0.02) as server:  # requests under way are bounded
         ask_all(client(server, concurrency=3, timeout=5.0), [Request(str(i)) for i in range(20)])
         assert server.most_at_once == 3
@@ -85,19 +82,6 @@ def test_capabilities_are_probed_not_assumed() -> None:
         found = client(server).capabilities
     # The canned server ignores seeds: every one gives the same text.
     assert (found.logprobs, found.grammars, found.seeds) == (False, False, False)
-
-
-def test_names_and_what_counts_as_remote() -> None:
-    assert split_name("openai:org/model:tag@http://h:1/v1/") == ("org/model:tag", "http://h:1/v1")
-    for bad in ("openai:model", "openai:@http://h/v1", "openai:m@ftp://h", "openai:m@http://u:p@h/v1"):
-        with pytest.raises(BadInput) as problem:
-            split_name(bad)
-        assert "u:p" not in str(problem.value)
-    for host in ("127.0.0.1:1", "localhost", "[::1]:8", "[::ffff:127.0.0.1]"):
-        assert is_loopback(f"http://{host}/v1"), host
-    away = ("api.openai.com", "10.0.0.2", "localhost.evil.example", "0.0.0.0", "127.0.0.1.evil.example")
-    for host in away:
-        assert not is_loopback(f"http://{host}/v1"), host
 
 
 def test_waits_take_every_form_grow_and_stay_bounded() -> None:

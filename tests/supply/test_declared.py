@@ -23,8 +23,6 @@ EXTRA_OF = {
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
 IMPORTED_AS = {"pyyaml": "yaml", "google_re2": "re2", "scikit_learn": "sklearn"}
-# Used where it is, never asked for: xgrammar is the user's choice.
-UNASKED = {"xgrammar"}
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
 
@@ -46,7 +44,7 @@ def imported(source: str) -> set[str]:
 def undeclared(file: str, source: str) -> set[str]:
     extra = next((e for path, e in EXTRA_OF.items() if file == path or file.startswith(path + "/")), None)
     own = PROJECT["optional-dependencies"][extra] if extra else []
-    return imported(source) - declared(PROJECT["dependencies"]) - declared(own) - UNASKED
+    return imported(source) - declared(PROJECT["dependencies"]) - declared(own)
 
 
 def test_every_import_is_declared() -> None:

@@ -10,23 +10,26 @@ another simulator, other settings or smaller numbers would put another bank in i
 refused, since whoever wants it can have it in a folder of its own.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from simdx.bank import files
-from simdx.bank.files import read_bank
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
-from simdx.bank.prompts import MAX_TOKENS, wording_of
-from simdx.bank.report import BuildLimits, BuildProgress, BuildReport, Watch
-from simdx.bank.store import STORE_FILE, AnswerStore, Stratum, answer_row
+from simdx.bank.prompts import WORDING, wording_of
+from simdx.bank.report import BuildLimits, BuildReport
+from simdx.bank.store import KNOWN_AFTER, STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -52,142 +55,172 @@ def build_bank(
     """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
     refuse_foreign(out, panel)
     refuse_lesser(out, panel, simulator.id, settings)
-    with AnswerStore(out) as store:
+    with open_store(out) as store:
         refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
-        plan = BankPlan(panel, simulator.id, settings)
-        build = _Build(plan, simulator, store, limits or BuildLimits(), watch)
-        with _stop_on_signal(build.progress):
-            build.ask_what_is_missing()
-        return build.finish(settings)
+        build = Build(BankPlan(panel, simulator.id, settings), simulator, store, limits or BuildLimits())
+        with _stop_on_signal(build):
+            build.ask_what_is_missing(watch)
+        return build.finish()
 
 
-class _Build:
-    def __init__(
-        self, plan: BankPlan, simulator: Simulator, store: AnswerStore, limits: BuildLimits, watch: Watch
-    ) -> None:
-        self._plan, self._simulator, self._store = plan, simulator, store
-        self._limits, self._watch = limits, watch
-        self._by_name = {name: Stratum(plan, store, name, simulator.lockstep) for name in plan.targets}
-        self._strata = tuple(self._by_name.values())
-        there = self._usable()
-        self.progress = BuildProgress(sum(plan.targets.values()), there, found=there)
+class Build:
+    """One run, and what it has done so far, for whoever draws it."""
 
-    def _usable(self) -> int:
-        return sum(min(s.usable, s.target) for s in self._strata)
+    def __init__(self, plan: BankPlan, simulator: Simulator, store: AnswerStore, limits: BuildLimits) -> None:
+        self._plan, self._simulator, self._store, self._limits = plan, simulator, store, limits
+        self._strata = {name: Stratum(plan, store, name, simulator.lockstep) for name in plan.targets}
+        self._started = time.monotonic()
+        self._asked: set[str] = set()  # keys
+        self.usable = self._found = self._usable()  # of earlier runs
+        self._last_error: str | None = None
+        self.wanted = sum(plan.targets.values())
+        self.asked = self.answered = self.failed = self.prompt_tokens = self.completion_tokens = 0
+        self.rejected = Counter[str]()
+        self.stopped: str | None = None
+
+    @property
+    def cost(self) -> float | None:
+        return self._limits.cost(self.prompt_tokens, self.completion_tokens)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the rate so far of usable texts; None before there is one."""
+        made = self.usable - self._found
+        return self.seconds * (self.wanted - self.usable) / made if made > 0 else None
 
     # ----------------------------------------------------------------- asking
 
-    def ask_what_is_missing(self) -> None:
-        progress = self.progress
-        progress.stopped = self._why_hopeless()  # of an earlier run's answers
-        while progress.stopped is None and any(s.missing > 0 for s in self._strata):
-            before = progress.answered + progress.failed
-            self._one_round()
-            # Near-duplicates were judged in the order of arrival; the plan's order has the last word.
-            for stratum in self._strata:
+    def ask_what_is_missing(self, watch: Watch) -> None:
+        """Round by round: what is rejected in one is asked for again, in other words, in the next."""
+        self.stopped = self._why_hopeless()  # of an earlier run's answers
+        while self.stopped is None and (due := self._due()):
+            self._one_round(due, watch)
+            for stratum in self._strata.values():
                 stratum.settle()
-            if progress.answered + progress.failed == before:
-                return
+            self.usable = self._usable()
+            self.stopped = self.stopped or self._why_hopeless()
 
-    def _one_round(self) -> None:
-        progress, asked = self.progress, list[Planned]()
+    def _usable(self) -> int:
+        return sum(min(s.usable, s.target) for s in self._strata.values())
+
+    def _due(self) -> list[Planned]:
+        """In turn over the strata, so that labels grow evenly. Of a label whose texts are not known yet a few
+        are asked for first; a request that failed is left to a later run."""
+        parts = [
+            [p for p in s.due if p.key not in self._asked][: None if s.is_known else 2 * KNOWN_AFTER]
+            for s in self._strata.values()
+        ]
+        return [planned for turn in zip_longest(*parts) for planned in turn if planned is not None]
+
+    def _one_round(self, due: Sequence[Planned], watch: Watch) -> None:
         failures_in_a_row = 0
-        for position, completion in self._simulator.complete(self._requests(asked)):
-            planned = asked[position]
-            row = answer_row(
-                completion, key=planned.key, model=self._plan.model, stratum=planned.stratum,
-                index=planned.index, topic=planned.topic, facets=dict(planned.facets),
-            )  # fmt: skip
-            self._store.append(row)
-            verdict = self._by_name[planned.stratum].take(planned, row)
-            progress.count(completion, verdict, self._limits)
-            failures_in_a_row = failures_in_a_row + 1 if row.error else 0
-            progress.last_error = row.error or progress.last_error
-            progress.usable = self._usable()
-            if failures_in_a_row >= HOPELESS:
-                progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
-            # Only where there is a reason: a signal may stop the run while one is looked for.
-            elif progress.stopped is None and (why := self._why_hopeless()) is not None:
-                progress.stopped = why
-            self._watch(progress)
+        for position, completion in self._simulator.complete(self._requests(due)):
+            planned = due[position]
+            answer = StoredAnswer.of(planned, self._plan.model, completion)
+            self._store.append(answer)
+            self.prompt_tokens += completion.prompt_tokens
+            self.completion_tokens += completion.completion_tokens
+            if answer.error is not None:
+                self.failed += 1
+                failures_in_a_row += 1
+                self._last_error = answer.error
+                if failures_in_a_row >= HOPELESS:
+                    self.stopped = f"the simulator failed {HOPELESS} times in a row ({answer.error})"
+            else:
+                self.answered += 1
+                failures_in_a_row = 0
+                _, reason = self._strata[planned.stratum].judge(planned, answer)
+                self.usable += reason is None
+                self.rejected.update([] if reason is None else [reason])
+            watch(self)
 
-    def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
-        """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
-        progress = self.progress
-        while progress.stopped is None:
-            if (reached := self._limits.reached(progress)) is not None:
-                progress.stopped = reached
+    def _requests(self, due: Sequence[Planned]) -> Iterator[Request]:
+        for planned in due:
+            self.stopped = self.stopped or self._limit_reached()
+            if self.stopped is not None:
                 return
-            ready = [s for s in self._strata if s.missing > 0 and s.has_next()]
-            if not ready:
-                yield None  # the stream ends by itself when nothing is under way any more
-                continue
-            planned = min(ready, key=lambda s: s.handed_out / s.target).next()
-            asked.append(planned)
-            progress.asked += 1
+            self._asked.add(planned.key)
+            self.asked += 1
             yield planned.request
 
-    # ----------------------------------------------------------------- finishing
-
-    def finish(self, settings: BuildSettings) -> BuildReport:
-        progress = self.progress
-        rejected = dict(sum((Counter(s.rejected) for s in self._strata), Counter[str]()).most_common())
-        complete = all(s.missing <= 0 for s in self._strata)
-        answers = sum(len(s.verdicts) for s in self._strata)
-        refused = [
-            {
-                "label" if s.name != BACKGROUND else "condition": v.planned.topic,
-                "index": v.planned.index,
-                "reason": v.reason,
-                "text": v.answer.text,
-                "key": v.planned.key,
-            }
-            for s in self._strata
-            for v in s.verdicts
-            if v.reason is not None
-        ]
-        files.write_jsonl(self._store.folder / REJECTED_FILE, refused)
-        digest = None
-        if complete:
-            wording = wording_of(settings.voice, self._plan.panel)
-            about = {"settings": asdict(settings), "wording": wording, "answers": answers}
-            digest = str(self._write_complete(rejected, about)["hash"])
-            progress.stopped = None
-        elif progress.stopped is None:
-            progress.stopped = f"{progress.failed} requests failed, the last with: {progress.last_error}"
-        same = ("asked", "failed", "prompt_tokens", "completion_tokens", "cost", "stopped")
-        return BuildReport(
-            complete=complete,
-            usable={_shown(s.name): s.usable for s in self._strata},
-            wanted={_shown(s.name): s.target for s in self._strata},
-            rejected=rejected,
-            answers=answers,
-            seconds=round(progress.seconds, 2),
-            hash=digest,
-            **{name: getattr(progress, name) for name in same},
-        )
+    def _limit_reached(self) -> str | None:
+        limits = self._limits
+        if limits.max_requests is not None and self.asked >= limits.max_requests:
+            return f"--max-requests {limits.max_requests} reached"
+        if limits.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= limits.max_tokens:
+            return f"--max-tokens {limits.max_tokens} reached"
+        return None
 
     def _why_hopeless(self) -> str | None:
         """Why a label is beyond this simulator, and what would help; None while none is."""
-        for stratum in self._strata:
-            spent = stratum.exhausted and not stratum.open
-            if stratum.rejected and (spent or stratum.below(self._limits.least_yield)):
+        for stratum in self._strata.values():
+            if stratum.is_hopeless(self._limits.least_yield):
                 (reason, n), *_ = stratum.rejected.most_common(1)
                 remedy = f"{REMEDY.get(reason, '')}take {larger_than(self._simulator.id)}"
                 of = f"of {len(stratum.verdicts)} texts of '{_shown(stratum.name)}'"
                 return f"{of} {stratum.usable} are usable ({n} rejected: {reason}): {remedy}"
         return None
 
-    def _write_complete(self, rejected: dict[str, int], about: dict[str, Any]) -> dict[str, Any]:
+    # ----------------------------------------------------------------- finishing
+
+    def finish(self) -> BuildReport:
+        """Write why texts were rejected, and the bank where it is complete."""
+        strata = self._strata.values()
+        verdicts = [v for s in strata for v in s.verdicts]
+        rejected = dict(Counter(v.reason for v in verdicts if v.reason is not None).most_common())
+        refused = [
+            {
+                "condition" if v.planned.stratum == BACKGROUND else "label": v.planned.topic,
+                "index": v.planned.index,
+                "reason": v.reason,
+                "text": v.answer.text,
+                "key": v.planned.key,
+            }
+            for v in verdicts
+            if v.reason is not None
+        ]
+        files.write_jsonl(self._store.folder / REJECTED_FILE, refused)
+        complete, digest = all(s.missing <= 0 for s in strata), None
+        if complete:
+            digest = self._write_bank(rejected, len(verdicts))
+            self.stopped = None
+        elif self.stopped is None:
+            self.stopped = f"{self.failed} requests failed, the last with: {self._last_error}"
+        return BuildReport(
+            complete=complete,
+            usable={_shown(s.name): s.usable for s in strata},
+            wanted={_shown(s.name): s.target for s in strata},
+            rejected=rejected,
+            answers=len(verdicts),
+            asked=self.asked,
+            failed=self.failed,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=round(self.seconds, 2),
+            cost=self.cost,
+            stopped=self.stopped,
+            hash=digest,
+        )
+
+    def _write_bank(self, rejected: dict[str, int], answers: int) -> str:
+        panel, settings, model = self._plan.panel, self._plan.settings, self._plan.model
         rows = [
             {"label": name, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
-            for name in self._plan.panel.names
-            for v in self._by_name[name].chosen
+            for name in panel.names
+            for v in self._strata[name].chosen
         ]
-        background = self._by_name[BACKGROUND].chosen if BACKGROUND in self._by_name else []
+        background = self._strata[BACKGROUND].chosen if BACKGROUND in self._strata else []
         others = [{"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background]
-        made = {"simulator": self._plan.model, **about}
-        return files.write_rows(self._store.folder, self._plan.panel, rows, others, rejected, made)
+        wording = wording_of(settings.voice, panel)
+        made = {"simulator": model, "settings": asdict(settings), "wording": wording, "answers": answers}
+        return str(files.write_rows(self._store.folder, panel, rows, others, rejected, made)["hash"])
+
+
+Watch = Callable[[Build], None]
 
 
 def _shown(stratum: str) -> str:
@@ -195,16 +228,16 @@ def _shown(stratum: str) -> str:
 
 
 @contextmanager
-def _stop_on_signal(progress: BuildProgress) -> Iterator[None]:
+def _stop_on_signal(build: Build) -> Iterator[None]:
     """First Ctrl-C: ask nothing more and keep what is under way. Second: leave at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, _frame: Any) -> None:
-        if progress.stopped is not None:
+        if build.stopped is not None:
             raise KeyboardInterrupt
-        progress.stopped = "interrupted"
+        build.stopped = "interrupted"
         # With a large model what is under way takes minutes: silence would look as if nobody had heard.
         os.write(2, b"\nstopping when the texts under way are written; once more (Ctrl-C) leaves at once\n")
 
@@ -216,12 +249,22 @@ def _stop_on_signal(progress: BuildProgress) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _manifest_at(out: Path) -> dict[str, Any] | None:
+    """Of a finished bank. Another build may be taking it away at this moment, to put a larger one there."""
+    try:
+        return files.read_manifest(out)
+    except BadInput:
+        if (out / files.MANIFEST_FILE).exists():
+            raise
+        return None
+
+
 def refuse_foreign(out: Path, panel: Panel) -> None:
     """A folder that holds something else is left alone."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")
-    if (out / files.MANIFEST_FILE).exists():
-        if files.read_manifest(out)["panel_hash"] != panel.hash:
+    if (manifest := _manifest_at(out)) is not None:
+        if manifest["panel_hash"] != panel.hash:
             raise BadInput(f"'{out}' holds a bank of another panel: choose a new folder")
         if not (out / STORE_FILE).exists():
             raise BadInput(f"'{out}' holds a bank that was not built here: choose a new folder")
@@ -238,9 +281,8 @@ _OPTIONS = {"max_tokens": "--max-new", "top_p": "--top-p"}
 
 def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) -> None:
     """A finished bank at `out` stays as it is, unless the bank these settings make contains it."""
-    if not (out / files.MANIFEST_FILE).exists():
+    if (manifest := _manifest_at(out)) is None:
         return
-    manifest = files.read_manifest(out)
     before, simulator = manifest.get("settings"), manifest.get("simulator")
     if not isinstance(before, Mapping) or not isinstance(simulator, str):
         raise BadInput(f"'{out}' holds a bank that does not say how it was built: choose another --out")
@@ -277,7 +319,7 @@ def _effective(settings: Mapping[str, Any], panel: Panel) -> dict[str, Any]:
     """Settings as the manifest's JSON has them, the register's token limit in place of none."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
     plain.setdefault("conditions", [])  # banks from before a list could be given
-    return {**plain, "max_tokens": plain.get("max_tokens") or MAX_TOKENS[panel.register]}
+    return {**plain, "max_tokens": plain.get("max_tokens") or WORDING[panel.register]["max_tokens"]}
 
 
 def _short(value: object) -> str:
@@ -297,14 +339,13 @@ HOTTEST = 1.2
 OTHER_REGISTER = {"clinician": "patient", "case-report": "patient", "patient": "plain", "plain": "patient"}
 
 
-def second_voice(
-    panel: Panel, model: str, settings: BuildSettings, per_label: int, out: Path
-) -> tuple[Panel, str, BuildSettings, Path]:
-    """What is asked for: the panel in another register, the model, other settings, the folder."""
+def second_voice(panel: Panel, settings: BuildSettings, per_label: int) -> tuple[Panel, BuildSettings]:
+    """What is asked for: the panel in another register, with other settings."""
     other = replace(panel, register=OTHER_REGISTER.get(panel.register, panel.register), facets={})
     warmer, seed = min(HOTTEST, settings.temperature + WARMER), settings.seed + 1
-    asked = replace(settings, per_label=per_label, background=0, temperature=warmer, seed=seed, conditions=())
-    return other, model, asked, out / FOLDER
+    return other, replace(
+        settings, per_label=per_label, background=0, temperature=warmer, seed=seed, conditions=()
+    )
 
 
 def write_rehearsal(
@@ -317,8 +358,8 @@ def write_rehearsal(
     left: BuildLimits,
 ) -> Bank | None:
     """The texts, or None where the model does not bring them to an end within the tries and what is left."""
-    other, _, asked, folder = second_voice(panel, simulator.id, settings, per_label, out)
+    other, asked = second_voice(panel, settings, per_label)
     tries = REHEARSAL_TRIES * per_label * len(panel.names)
     limits = replace(left, max_requests=tries if left.max_requests is None else min(tries, left.max_requests))
-    report = build_bank(other, simulator, asked, folder, limits, watch)
-    return read_bank(folder, panel) if report.complete else None
+    report = build_bank(other, simulator, asked, out / FOLDER, limits, watch)
+    return files.read_bank(out / FOLDER, panel) if report.complete else None

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from simdx.bank import files
-from simdx.bank.prompts import kind_of
+from simdx.bank.prompts import WORDING, kind_of
 from simdx.bank.reply import FIRST_LINE, LAST_LINE, ReplyText, read_reply
-from simdx.bank.scrub import Duplicates, Scrubber, names_one_of
+from simdx.bank.scrub import Duplicates, Scrubber, all_names, names_one_of
 from simdx.disk import make_folder
 from simdx.errors import BadInput, RunFailed
 from simdx.rows import jsonl_rows
@@ -31,14 +32,6 @@ ROUNDS = 4  # of questions to a server, after which what is missing is told
 
 
 # --------------------------------------------------------------------------- the prompt
-
-_KINDS = {
-    "clinician": "a clinician's short note of three to five sentences: complaint, history, findings",
-    "case-report": "a case description as in a medical journal, of eight to ten sentences",
-    "patient": "what a patient tells or types to a doctor: one to four sentences in everyday words",
-    "plain": "a description of a person's complaints in two to four plain sentences",
-    "general": "a message as people really write it, of one to four sentences",
-}
 
 
 def wanted(panel: Panel, per_label: int) -> dict[str, int]:
@@ -73,24 +66,20 @@ def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
             f'- {n} for "{NONE_OF_THESE}": each about a different {something} that is not on the list and '
             f"could be mistaken for a label of it. Name the {something} in brackets behind the label.{asked}"
         )
-    names = [name for label in panel.labels for name in (label.name, *label.aliases)]
     lines += [
         "",
-        f"Each text is {f'of this kind: {kind}' if kind else _KINDS[panel.register]}.",
+        f"Each text is {f'of this kind: {kind}' if kind else WORDING[panel.register]['kind']}.",
         "Vary the person, the words, the length, how it began, how long it has lasted and which details are "
         "told. Half of the texts are typical, a quarter tell little, a quarter are easily mistaken for "
         "another label of the list.",
-        f"No text contains any of these words: {', '.join(dict.fromkeys(names))}. No text says what the "
-        f"{something} is called, gives advice or explains itself.",
+        f"No text contains any of these words: {', '.join(dict.fromkeys(all_names(panel)))}. No text says "
+        f"what the {something} is called, gives advice or explains itself.",
         "",
         LAST_LINE,
     ]
     shown = [f"{topic} (its name)" if topic == NONE_OF_THESE else topic for topic in group]
     lines += [f"{topic} | …" for topic in shown[:1] + shown[1:][-1:]]
     return "\n".join(lines) + "\n"
-
-
-# --------------------------------------------------------------------------- what has come together
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +102,10 @@ def judge(rows: Sequence[ReplyText], panel: Panel, per_label: int) -> Gathered:
     texts: dict[str, list[str]] = {name: [] for name in panel.names}
     background: list[tuple[str, str]] = []
     rejected: Counter[str] = Counter()
-    scrubbers: dict[str, Scrubber] = {}
-    seen, names = Duplicates(), [n for label in panel.labels for n in (label.name, *label.aliases)]
+    scrubber = cache(lambda topic: Scrubber.for_topic(panel, topic, SHORTEST))
+    seen, names = Duplicates(), all_names(panel)
     for label, condition, text in rows:
-        topic = label or condition
-        if topic not in scrubbers:
-            scrubbers[topic] = Scrubber.for_topic(panel, topic, SHORTEST)
-        reason = scrubbers[topic].reason(text)
+        reason = scrubber(label or condition).reason(text)
         if label is None and condition and names_one_of(names, condition):
             reason = "its condition is a label"
         if reason is None and seen.seen(text):

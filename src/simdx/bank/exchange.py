@@ -17,6 +17,8 @@ from simdx.errors import BadInput, MissingExtra
 from simdx.rows import jsonl_rows, read_rows
 from simdx.types import Bank, Panel
 
+_COLUMNS = ("label", "condition", "text", "extra")
+
 
 def export_bank(folder: Path, to: Path) -> int:
     """Write a verified bank folder as one file, background rows marked; the number of rows.
@@ -26,8 +28,7 @@ def export_bank(folder: Path, to: Path) -> int:
     """
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
-    for problem in files.problems_of(folder):
-        raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
+    files.refuse_damaged(folder)
     if to.suffix not in (".jsonl", ".parquet"):
         raise BadInput(f"'{to.name}' must end in .jsonl or .parquet")
     if to.exists():
@@ -43,41 +44,11 @@ def export_bank(folder: Path, to: Path) -> int:
     return len(rows)
 
 
-def read_any_bank(path: Path, panel: Panel) -> Bank:
-    """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
-    if path.suffix == ".parquet" and os.path.isfile(path):
-        return files.bank_of_rows(read_rows(path), panel, path)
-    return files.read_bank(path, panel)
-
-
-def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:
-    """Write the union of the banks to a new folder; the manifest, which names what was merged."""
-    if len(sources) < 2:
-        raise BadInput("merging takes at least two banks")
-    refuse_occupied(out)
-    banks = [read_any_bank(source, panel) for source in sources]
-    pairs = ((b.label_index.tolist(), b.texts) for b in banks)
-    rows = dict.fromkeys(row for index, texts in pairs for row in zip(index, texts, strict=True))
-    rejected = sum((Counter(bank.rejected) for bank in banks), Counter[str]())
-    if copies := sum(len(bank.texts) for bank in banks) - len(rows):
-        rejected["same text in two banks"] += copies
-    merged = Bank(
-        panel=panel.name,
-        labels=panel.names,
-        texts=tuple(text for _, text in rows),
-        label_index=np.array([i for i, _ in rows], dtype=np.int64),
-        background=tuple(dict.fromkeys(t for bank in banks for t in bank.background)),
-        rejected=rejected,
-    )
-    return files.write_bank(out, merged, panel, {"merged": [{"name": b.name, "hash": b.hash} for b in banks]})
-
-
 def _exported(row: dict[str, Any]) -> dict[str, Any]:
-    extra = {k: v for k, v in row.items() if k not in ("label", "condition", "text")}
-    condition = row.get("condition")
-    label = row.get("label") if condition is None else None
+    extra = {k: v for k, v in row.items() if k not in _COLUMNS[:3]}
+    label, condition = row.get("label"), row.get("condition")
     return {
-        "label": label,
+        "label": label if condition is None else None,
         "condition": "unnamed" if label is None and condition is None else condition,
         "text": row["text"],
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
@@ -90,9 +61,30 @@ def _write_parquet(to: Path, rows: list[dict[str, Any]]) -> None:
         import pyarrow.parquet as parquet
     except ImportError:
         raise MissingExtra("writing Parquet", "eval") from None
-    schema = arrow.schema([(name, arrow.string()) for name in ("label", "condition", "text", "extra")])
+    schema = arrow.schema([(name, arrow.string()) for name in _COLUMNS])
     with replacing(to) as file:
         parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), file)
+
+
+def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:
+    """Write the union of the banks to a new folder; the manifest, which names what was merged."""
+    if len(sources) < 2:
+        raise BadInput("merging takes at least two banks")
+    refuse_occupied(out)
+    banks = [files.read_bank(source, panel) for source in sources]
+    pairs = ((b.label_index.tolist(), b.texts) for b in banks)
+    rows = dict.fromkeys(row for index, texts in pairs for row in zip(index, texts, strict=True))
+    rejected = sum((Counter(bank.rejected) for bank in banks), Counter[str]())
+    if copies := sum(len(bank.texts) for bank in banks) - len(rows):
+        rejected["same text in two banks"] += copies
+    merged = replace(
+        banks[0],
+        texts=tuple(text for _, text in rows),
+        label_index=np.array([i for i, _ in rows], dtype=np.int64),
+        background=tuple(dict.fromkeys(t for bank in banks for t in bank.background)),
+        rejected=rejected,
+    )
+    return files.write_bank(out, merged, panel, {"merged": [{"name": b.name, "hash": b.hash} for b in banks]})
 
 
 def read_descriptions(source: Path, panel: Panel, columns: Columns, background: Path | None = None) -> Bank:
@@ -106,21 +98,18 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
             f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
         )
     shards = sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []
-    if not shards and source.suffix.lower() == ".parquet" and is_table(source):
-        shards = [source]
-    if shards:
-        bank = _generated(shards, panel, columns, source.stem)
+    if shards or (source.suffix.lower() == ".parquet" and is_table(source)):
+        bank = _generated(shards or [source], panel, columns, source.stem)
     elif is_table(source):
         cases = read_cases(source, columns=columns, labels=panel.names).cases
         bank = files.assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
     else:
-        bank = read_any_bank(source, panel) if source.suffix == ".parquet" else files.read_bank(source, panel)
+        bank = files.read_bank(source, panel)
     if background is None:
         return bank
-    if not is_table(background):
-        return replace(bank, background=files.background_texts(background))
-    others = read_cases(background, columns=columns, labelled=False).texts
-    return replace(bank, background=tuple(others))
+    if is_table(background):
+        return replace(bank, background=tuple(read_cases(background, columns=columns, labelled=False).texts))
+    return replace(bank, background=files.background_texts(background))
 
 
 def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str) -> Bank:
@@ -141,4 +130,4 @@ def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str
     if not rows:
         raise BadInput(f"'{name}' has no text in '{columns.text}': say which column with --text-column")
     bank = files.assemble(panel, rows, (), name)
-    return replace(bank, rejected={**bank.rejected, "no text": failed}) if failed else bank
+    return replace(bank, rejected={"no text": failed}) if failed else bank

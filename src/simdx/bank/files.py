@@ -1,4 +1,4 @@
-"""Banks on disk: a JSONL file, or a folder whose manifest vouches for what is in it.
+"""Banks on disk: a JSONL or Parquet file, or a folder whose manifest vouches for what is in it.
 
     folder/
       bank.jsonl         {"label", "text", …}           one simulated description a line
@@ -13,18 +13,18 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simdx.disk import cannot_write, filling, seal_holds, sealed
-from simdx.disk import write_atomically as write_atomically
+from simdx.disk import cannot_write, filling, seal_holds, sealed, write_atomically
 from simdx.errors import BadInput
+from simdx.models.verify import sha256
 from simdx.panels.load import PanelSource, load_source
-from simdx.rows import Row, jsonl_rows
+from simdx.rows import jsonl_rows, read_rows
 from simdx.types import Bank, Label, Panel
 
 FORMAT = 1
@@ -32,6 +32,8 @@ BANK_FILE = "bank.jsonl"
 BACKGROUND_FILE = "background.jsonl"
 MANIFEST_FILE = "manifest.json"
 FEWEST_OF_LIBRARY = 8  # texts of a label that a bank from the library needs
+
+LabelledText = tuple[str, str]  # label and text
 
 
 # --------------------------------------------------------------------------- reading
@@ -60,93 +62,58 @@ def bank_for(
 
 
 def packaged_bank(source: PanelSource) -> Bank:
-    """The bank a panel ships beside its YAML file."""
-    if not source.banks:
-        return library_bank(source)
-    parts = [_labelled_rows(path, source.panel) for path in source.banks]
-    background = background_texts(source.background, source.panel) if source.background else ()
-    name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
-    bank = assemble(source.panel, [row for part in parts for row in part], background, name)
-    if background and source.none_prior is not None:
-        bank = replace(bank, none_prior=source.none_prior)
-    if not background or not source.against:
+    """The bank a panel ships beside its YAML file; one of the library's texts where it ships none."""
+    panel = source.panel
+    parts = [_bank_rows(path, panel)[0] for path in source.banks] or [_library_rows(panel)]
+    name = f"{panel.name}:" + ("+".join(path.stem for path in source.banks) or "library")
+    background = background_texts(source.background, panel) if source.background else ()
+    bank = assemble(panel, [row for part in parts for row in part], background, name)
+    if not background:
+        return bank
+    bank = replace(bank, none_prior=source.none_prior)
+    if not source.against:
         return bank
     against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])
     described = set(bank.label_index[against].tolist())
     if silent := [repr(label) for i, label in enumerate(bank.labels) if i not in described]:
-        raise BadInput(
-            f"panel '{source.panel.name}': no bank of against_background describes {', '.join(silent)}"
-        )
+        raise BadInput(f"panel '{panel.name}': no bank of against_background describes {', '.join(silent)}")
     return replace(bank, against=against)
 
 
-def library_bank(source: PanelSource) -> Bank:
-    """Texts of the library, for a panel without a bank of its own whose every label the library knows."""
+def _library_rows(panel: Panel) -> list[LabelledText]:
+    """Texts of the library, which has to know every label."""
     from simdx import library  # a panel with a bank of its own does not need it
 
-    panel = source.panel
     found = {label.name: library.texts_for(label) for label in panel.labels}
     if unknown := [repr(name) for name, texts in found.items() if len(texts) < FEWEST_OF_LIBRARY]:
         raise BadInput(
             f"panel '{panel.name}' has no bank, and the library does not know {', '.join(unknown)}: "
             "give --bank, or have any chat model write one ('simdx bank ask --panel FILE')"
         )
-    rows = [(name, text) for name, texts in found.items() for text in texts]
-    background = background_texts(source.background, panel) if source.background else ()
-    bank = assemble(panel, rows, background, f"{panel.name}:library")
-    return replace(bank, none_prior=source.none_prior) if source.none_prior is not None else bank
+    return [(name, text) for name, texts in found.items() for text in texts]
 
 
 def read_bank(path: str | Path, panel: Panel) -> Bank:
-    """A bank folder (verified first) or a plain JSONL file, for that panel."""
+    """A bank folder (verified first), or one JSONL or Parquet file, for that panel."""
     path = Path(path)
     if os.path.isdir(path):
-        return _read_folder(path, panel)
+        manifest = read_manifest(path)
+        if manifest["panel_hash"] != panel.hash:
+            raise BadInput(
+                f"bank '{path.name}' was made for the panel '{manifest['panel']}' with other labels than "
+                f"'{panel.name}': use its own panel"
+            )
+        refuse_damaged(path)
+        return _bank_in(path, panel, manifest)
     if not os.path.isfile(path):
         raise BadInput(
             f"no bank at '{str(path)[:200]}': give a bank folder or a JSONL file with label and text"
         )
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if path.suffix.lower() == ".csv":
         mend = f"make a bank of it with 'simdx bank import --from {path.name}'"
         raise BadInput(f"'{path.name}' is a table: {mend}")
-    return bank_of_rows(jsonl_rows(path), panel, path)
-
-
-def bank_of_rows(rows: Iterable[Row], panel: Panel, path: Path) -> Bank:
-    """The bank in a file: rows of labels, and of other conditions where it has them."""
-    labelled, background = [], []
-    for number, row in rows:
-        text, label = row.get("text"), row.get("label")
-        other = label is None and row.get("condition") is not None
-        if not isinstance(text, str) or not text.strip() or not (other or isinstance(label, str)):
-            raise BadInput(f"{path.name} line {number}: a bank row needs a non-empty 'label' and 'text'")
-        if other:
-            background.append(text)
-        else:
-            labelled.append((_known(str(label), panel, path, number), text))
+    labelled, background = _bank_rows(path, panel)
     return assemble(panel, labelled, tuple(background), path.stem)
-
-
-def _known(label: str, panel: Panel, path: Path, number: int) -> str:
-    if label in panel.names:
-        return label
-    named = f"panel '{panel.name}' ({', '.join(panel.names)})"
-    raise BadInput(f"{path.name} row {number}: its label is not in {named}")
-
-
-def _read_folder(folder: Path, panel: Panel) -> Bank:
-    manifest = read_manifest(folder)
-    if manifest["panel_hash"] != panel.hash:
-        raise BadInput(
-            f"bank '{folder.name}' was made for the panel '{manifest['panel']}' with other labels than "
-            f"'{panel.name}': use its own panel"
-        )
-    for problem in problems_of(folder):
-        raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
-    others = BACKGROUND_FILE in manifest["files"]
-    background = background_texts(folder / BACKGROUND_FILE, panel) if others else ()
-    bank = assemble(panel, _labelled_rows(folder / BANK_FILE, panel), background, folder.name)
-    return replace(bank, rejected=dict(manifest["rejected"]))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -168,14 +135,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def background_count(folder: Path, manifest: Mapping[str, Any]) -> int | None:
-    """Texts of other conditions in the file the manifest names; None where that file cannot be read."""
-    if BACKGROUND_FILE not in manifest["files"]:
-        return 0
-    try:
-        return len(background_texts(folder / BACKGROUND_FILE))
-    except BadInput:
-        return None
+def refuse_damaged(folder: Path) -> None:
+    for problem in problems_of(folder):
+        raise BadInput(f"bank '{folder.name}' is damaged: {problem}")
 
 
 def problems_of(folder: Path) -> Iterator[str]:
@@ -193,15 +155,15 @@ def problems_of(folder: Path) -> Iterator[str]:
             yield f"its manifest lists an unknown file '{name}'"
         elif not path.is_file():
             yield f"{name} is missing"
-        elif _file_hash(path) != expected:
+        elif not os.access(path, os.R_OK):
+            yield f"{name} cannot be read"
+        elif sha256(path) != expected:
             yield f"{name} was changed after the manifest was written"
     if BANK_FILE not in manifest["files"]:
         yield f"its manifest does not list {BANK_FILE}"
         return
-    panel, other = Panel(manifest["panel"], tuple(map(Label, manifest["labels"]))), folder / BACKGROUND_FILE
     try:
-        background = background_texts(other) if other.name in manifest["files"] else ()
-        bank = assemble(panel, list(_rows(folder / BANK_FILE)), background, folder.name)
+        bank = _bank_in(folder, Panel(manifest["panel"], tuple(map(Label, manifest["labels"]))), manifest)
     except BadInput as problem:
         yield str(problem)
         return
@@ -211,103 +173,31 @@ def problems_of(folder: Path) -> Iterator[str]:
         yield "the content hash differs from the manifest's"
 
 
-# --------------------------------------------------------------------------- writing
+def _bank_in(folder: Path, panel: Panel, manifest: Mapping[str, Any]) -> Bank:
+    labelled, background = _bank_rows(folder / BANK_FILE, panel)
+    if BACKGROUND_FILE in manifest["files"]:
+        background += background_texts(folder / BACKGROUND_FILE, panel)
+    bank = assemble(panel, labelled, tuple(background), folder.name)
+    return replace(bank, rejected=manifest["rejected"])
 
 
-def write_bank(
-    folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
-    rows = [{"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True)]
-    with filling(folder, BANK_FILE, BACKGROUND_FILE, MANIFEST_FILE):
-        return write_rows(folder, panel, rows, [{"text": t} for t in bank.background], bank.rejected, extra)
-
-
-def write_rows(
-    folder: Path,
-    panel: Panel,
-    rows: Sequence[Mapping[str, Any]],
-    others: Sequence[Mapping[str, Any]],
-    rejected: Mapping[str, int],
-    extra: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """Bank files, then the manifest, in the place of older ones. Those go first: no manifest may vouch for
-    new files, and no background stay of a bank that never came to its manifest."""
-    for name in (MANIFEST_FILE,) if others else (MANIFEST_FILE, BACKGROUND_FILE):
-        try:
-            (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise cannot_write(folder / name, error) from None
-    written = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
-    if others:
-        written[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
-    texts = [(str(row["label"]), str(row["text"])) for row in rows]
-    bank = assemble(panel, texts, tuple(str(row["text"]) for row in others), folder.name)
-    return write_manifest(folder, replace(bank, rejected=rejected), panel, written, extra or {})
-
-
-def write_manifest(
-    folder: Path, bank: Bank, panel: Panel, files: Mapping[str, str], extra: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The last file of a bank, sealed: it vouches for the others, and nothing else vouches for it."""
-    whole = sealed(
-        {
-            "format": FORMAT, "panel": panel.name, "panel_hash": panel.hash, "labels": bank.counts,
-            "rejected": dict(bank.rejected), "hash": bank.hash, "files": files, **extra,
-        }
-    )  # fmt: skip
-    write_atomically(folder / MANIFEST_FILE, _manifest_bytes(whole))
-    return whole
-
-
-def _manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
-    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write rows atomically; the SHA-256 of what was meant to be written, not of what the disk made of it."""
-    data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
-    write_atomically(path, data)
-    return hashlib.sha256(data).hexdigest()
-
-
-def name_bank(file: Path, bank: str, background: str | None) -> bool:
-    """Let a panel file name its bank, in the place of any it named; False where it has to be done by hand."""
-    text = re.sub(
-        r"^(?:banks|background|against_background):[ \t]*\S.*\n?", "", file.read_text("utf-8"), flags=re.M
-    )
-    lines = [
-        f"banks: [{json.dumps(bank)}]",
-        *([f"background: {json.dumps(background)}"] if background else []),
-    ]
-    text = text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
-    before, trial = load_source(file).panel, file.with_name(f".{file.name}.trial")
-    try:
-        write_atomically(trial, text)
-        after = load_source(trial)
-    except BadInput:
-        return False
-    finally:
-        trial.unlink(missing_ok=True)
-    if after.panel.labels != before.labels or len(after.banks) != 1:
-        return False
-    write_atomically(file, text)
-    return True
-
-
-# --------------------------------------------------------------------------- rows
-
-
-def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    for number, row in jsonl_rows(path):
-        label, text = row.get("label"), row.get("text")
-        if not isinstance(label, str) or not isinstance(text, str) or not text.strip():
+def _bank_rows(path: Path, panel: Panel) -> tuple[list[LabelledText], list[str]]:
+    """What a file says of the panel's labels, and of other conditions where it has them."""
+    labelled, background = [], []
+    is_parquet = path.suffix.lower() == ".parquet"
+    for number, row in read_rows(path) if is_parquet else jsonl_rows(path):
+        text, label = row.get("text"), row.get("label")
+        other = label is None and row.get("condition") is not None
+        if not isinstance(text, str) or not text.strip() or not (other or isinstance(label, str)):
             raise BadInput(f"{path.name} line {number}: a bank row needs a non-empty 'label' and 'text'")
-        yield label, text
-
-
-def _labelled_rows(path: Path, panel: Panel) -> list[tuple[str, str]]:
-    return [(_known(label, panel, path, n), text) for n, (label, text) in enumerate(_rows(path), start=1)]
+        if other:
+            background.append(text)
+        elif label in panel.names:
+            labelled.append((str(label), text))
+        else:
+            named = f"panel '{panel.name}' ({', '.join(panel.names)})"
+            raise BadInput(f"{path.name} row {number}: its label is not in {named}")
+    return labelled, background
 
 
 def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:
@@ -327,27 +217,105 @@ def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def assemble(panel: Panel, rows: list[tuple[str, str]], background: tuple[str, ...], name: str) -> Bank:
-    """The bank that these (label, text) rows are; refused where a label has none."""
-    position = {label: i for i, label in enumerate(panel.names)}
-    found = {label for label, _ in rows}
-    if not found <= set(position):
-        raise BadInput(f"bank '{name}' has a label its manifest does not name")
-    if missing := [repr(label) for label in position if label not in found]:
-        raise BadInput(f"bank '{name}' has no description of {', '.join(missing)}")
-    return Bank(
-        panel=panel.name,
-        labels=panel.names,
-        texts=tuple(text for _, text in rows),
-        label_index=np.array([position[label] for label, _ in rows], dtype=np.int64),
-        background=background,
-        name=name,
-    )
-
-
-def _file_hash(path: Path) -> str:
+def background_count(folder: Path, manifest: Mapping[str, Any]) -> int | None:
+    """Texts of other conditions in the file the manifest names; None where that file cannot be read."""
+    if BACKGROUND_FILE not in manifest["files"]:
+        return 0
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+        return len(background_texts(folder / BACKGROUND_FILE))
+    except BadInput:
+        return None
+
+
+def assemble(panel: Panel, rows: Sequence[LabelledText], background: tuple[str, ...], name: str) -> Bank:
+    """The bank that these rows are; refused where a label has none."""
+    position = {label: i for i, label in enumerate(panel.names)}
+    index = np.array([position[label] for label, _ in rows], dtype=np.int64)
+    found = set(index.tolist())
+    if missing := [repr(label) for label, i in position.items() if i not in found]:
+        raise BadInput(f"bank '{name}' has no description of {', '.join(missing)}")
+    texts = tuple(text for _, text in rows)
+    return Bank(panel.name, panel.names, texts, index, background, name=name)
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def write_bank(
+    folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
+    rows = [{"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True)]
+    with filling(folder, BANK_FILE, BACKGROUND_FILE, MANIFEST_FILE):
+        others = [{"text": text} for text in bank.background]
+        return write_rows(folder, panel, rows, others, bank.rejected, extra or {})
+
+
+def write_rows(
+    folder: Path,
+    panel: Panel,
+    rows: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+    rejected: Mapping[str, int],
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Bank files, then the sealed manifest, in the place of older ones. Those go first: no manifest may vouch
+    for new files, and no background stay of a bank that never came to its manifest."""
+    for name in (MANIFEST_FILE,) if others else (MANIFEST_FILE, BACKGROUND_FILE):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(folder / name, error) from None
+    written = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+    if others:
+        written[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
+    texts = [(str(row["label"]), str(row["text"])) for row in rows]
+    bank = assemble(panel, texts, tuple(str(row["text"]) for row in others), folder.name)
+    manifest = sealed(
+        {
+            "format": FORMAT, "panel": panel.name, "panel_hash": panel.hash, "labels": bank.counts,
+            "rejected": dict(rejected), "hash": bank.hash, "files": written, **extra,
+        }
+    )  # fmt: skip
+    write_atomically(folder / MANIFEST_FILE, _manifest_bytes(manifest))
+    return manifest
+
+
+def _manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write rows atomically; the SHA-256 of what was meant to be written, not of what the disk made of it."""
+    data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+    write_atomically(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+# --------------------------------------------------------------------------- panel files
+
+
+def name_bank(file: Path, bank: str, background: str | None) -> bool:
+    """Let a panel file name its bank, in the place of any it named; False where it has to be done by hand."""
+    named = r"^(?:banks|background|against_background):[ \t]*\S.*\n?"
+    text = re.sub(named, "", file.read_text("utf-8"), flags=re.M).rstrip("\n")
+    text += f"\nbanks: [{json.dumps(bank)}]\n"
+    if background:
+        text += f"background: {json.dumps(background)}\n"
+    labels = load_source(file).panel.labels
+    return rewrite_panel(file, text, lambda new: new.panel.labels == labels and len(new.banks) == 1)
+
+
+def rewrite_panel(file: Path, text: str, holds: Callable[[PanelSource], bool]) -> bool:
+    """Give a panel file another text if `holds` is true of what it then says; else nothing is written."""
+    trial = file.with_name(f".{file.name}.trial")
+    try:
+        write_atomically(trial, text)
+        if not holds(load_source(trial)):
+            return False
+    except BadInput:
+        return False
+    finally:
+        trial.unlink(missing_ok=True)
+    write_atomically(file, text)
+    return True

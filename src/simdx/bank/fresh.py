@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
 from numpy.random import Generator
 
 from simdx.bank.plan import BankPlan, BuildSettings
@@ -59,39 +58,30 @@ class LiveSimulations:
 
     def __call__(self, labels: Int, rng: Generator) -> Float:
         started = time.monotonic()
-        texts = self.texts(np.asarray(labels), rng)
-        vectors = embed_texts(self._embedder, texts)
+        vectors = embed_texts(self._embedder, self._texts(labels.tolist(), rng))
         self.usage.seconds += time.monotonic() - started
         return self._transform(vectors) if self._transform else vectors
 
-    def texts(self, labels: Int, rng: Generator) -> list[str]:
+    def _texts(self, labels: list[int], rng: Generator) -> list[str]:
         """One simulated text per label index; usable ones as far as `ATTEMPTS` allow."""
-        found: list[str] = [""] * len(labels)
+        found = [""] * len(labels)
         pending = list(range(len(labels)))
-        for attempt in range(1, ATTEMPTS + 1):
+        for _ in range(ATTEMPTS):
             # Drawn in order before asking: the random stream must not depend on who answers first.
-            names = [self._panel.names[int(labels[i])] for i in pending]
+            names = [self._panel.names[labels[i]] for i in pending]
             requests = [self._plan.planned(name, int(rng.integers(_PLACES))).request for name in names]
             still = []
             for i, answer in zip(pending, self._asked(requests), strict=True):
-                if answer.error is not None:
-                    self.usage.rejected["failed"] += 1
-                    still.append(i)
-                    continue
                 text = tidy(answer.text, answer.finish_reason)
                 found[i] = text or found[i]
-                reason = self._scrubbers[int(labels[i])].reason(text)
-                if reason is None:
-                    continue
-                self.usage.rejected[reason] += 1
-                if attempt == ATTEMPTS:
-                    self.usage.taken_unscrubbed += 1
-                still.append(i)
+                reason = self._scrubbers[labels[i]].reason(text) if answer.ok else "failed"
+                if reason is not None:
+                    self.usage.rejected[reason] += 1
+                    still.append(i)
             pending = still
-            if not pending:
-                break
         if not all(found):
             raise RunFailed(f"simulator '{self._simulator.id}' gave no text after {ATTEMPTS} attempts")
+        self.usage.taken_unscrubbed += len(pending)
         return found
 
     def _asked(self, requests: list[Request]) -> list[Completion]:

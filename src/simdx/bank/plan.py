@@ -7,19 +7,20 @@ old ones by accident.
 """
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from simdx.bank.conditions import FINDINGS, outside
-from simdx.bank.prompts import MAX_TOKENS, OPENINGS, Wording, features_of, full_wording, short_wording
+from simdx.bank.prompts import WORDING, Wording, features_of, full_wording, packaged, short_wording
+from simdx.bank.scrub import all_names, names_one_of
 from simdx.errors import BadInput
 from simdx.models.registry import REGISTRY
+from simdx.rows import text_lines
 from simdx.simulators.base import Request
 from simdx.types import Label, Panel, content_hash
 
@@ -100,7 +101,7 @@ class BankPlan:
             opening=wording.opening,
             temperature=settings.temperature,
             top_p=settings.top_p,
-            max_tokens=settings.max_tokens or MAX_TOKENS[self.panel.register],
+            max_tokens=settings.max_tokens or WORDING[self.panel.register]["max_tokens"],
             seed=int(content_hash("seed", str(settings.seed), stratum, str(index))[:7], 16),
             stop=("\n\n",),
             options=settings.options,
@@ -127,7 +128,7 @@ class BankPlan:
         offered = {name: facets[name] for name in ("who", "duration") if name in facets}
         features = features_of(label, panel.register)
         if self.settings.facets and features:
-            offered |= {"feature": features, "opening": OPENINGS[panel.register]}
+            offered |= {"feature": features, "opening": WORDING[panel.register]["openings"]}
         chosen = choose(offered, stream, index)
         return chosen, short_wording(panel, label, chosen)
 
@@ -179,7 +180,7 @@ _INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 @cache
 def _listed() -> Any:
-    return yaml.safe_load(files("simdx.bank").joinpath("data", "facets.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(packaged("facets.yaml"))
 
 
 def generic_facets(panel: Panel) -> Facets:
@@ -216,3 +217,58 @@ def choose(facets: Facets, stratum: str, index: int) -> dict[str, str]:
         random.Random(content_hash("facet", f"{stratum}\x1f{name}", str(cycle))).shuffle(order)
         chosen[name] = values[order[place]]
     return chosen
+
+
+# --------------------------------------------------------------------------- conditions outside the panel
+#
+# What a background describes: broad on purpose, so that "none of these" means something. Every branch of
+# medicine a clinician might write about, common before rare; everyday subjects for a panel that is not about
+# illness. Whatever belongs to the panel itself is left out by name.
+
+LONGEST_NAME = 120  # characters of a condition
+CONDITIONS = tuple(packaged("conditions.txt").splitlines())
+# What some of them are like, for models that only repeat a name: one of every branch and more.
+FINDINGS = dict(line.split(": ", 1) for line in packaged("findings.txt").splitlines())
+SUBJECTS = tuple(packaged("subjects.txt").splitlines())
+# Words that many names share and none is told by.
+_GENERAL = {
+    "oral", "mouth", "tongue", "cell", "disease", "infection", "cancer", "fever", "acute", "chronic",
+    "reaction", "syndrome", "disorder", "bronchial", "cervical", "drug", "allergic", "the", "and",
+}  # fmt: skip
+
+
+def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """What lies outside the panel.
+
+    Of the broad list: what shares no telling word with a label or alias. Of a list that was given: what does
+    not contain the name of one; whoever gives a list chose its words.
+    """
+    names = all_names(panel)
+    if listed is not None:
+        return tuple(condition for condition in listed if not names_one_of(names, condition))
+    broad = SUBJECTS if panel.register == "general" else CONDITIONS
+    taken = {word for name in names for word in _telling(name)}
+    return tuple(condition for condition in broad if not taken & _telling(condition))
+
+
+def read_conditions(path: Path) -> tuple[str, ...]:
+    """One condition a line, each once; empty lines and lines that begin with # say nothing."""
+    named: dict[str, str] = {}
+    for number, line in text_lines(path):
+        name = line.strip()
+        if not name or name.startswith("#"):
+            continue
+        where = f"{path.name} line {number}"
+        if len(name) > LONGEST_NAME:
+            raise BadInput(f"{where} is not the name of a condition: over {LONGEST_NAME} characters")
+        if not name.isprintable():
+            raise BadInput(f"{where} holds a character that cannot be printed")
+        named.setdefault(name.casefold(), name)
+    if not named:
+        raise BadInput(f"{path.name} names no condition: give one a line")
+    return tuple(named.values())
+
+
+def _telling(name: str) -> set[str]:
+    words = set(re.findall(r"[a-z]{3,}", name.lower()))
+    return (words - _GENERAL) or words

@@ -1,4 +1,5 @@
-"""The words a simulator is asked in, per register. Changing any of them changes every content address.
+"""The words a simulator is asked in; those of each register are in `data/wording.yaml`. Changing any of them
+changes every content address.
 
 Two voices. The full one gives the condition's name (not to be repeated), its features and every facet,
 which a capable model can follow. The short one is for models of a few hundred million parameters, which
@@ -13,10 +14,19 @@ of every request.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from simdx.types import Label, Panel
 
-MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120, "general": 120}
+
+def packaged(name: str) -> str:
+    return files("simdx.bank").joinpath("data", name).read_text(encoding="utf-8")
+
+
+WORDING: Mapping[str, Mapping[str, Any]] = yaml.safe_load(packaged("wording.yaml"))  # by register
 
 
 def wording_of(voice: str, panel: Panel) -> int:
@@ -32,31 +42,7 @@ class Wording:
 
 # --------------------------------------------------------------------------- the full voice
 
-_TASK = {
-    "clinician": "Write {style} about {who} seen in {setting}.",
-    "case-report": "Write {style}, as in a medical journal, about {who} seen in {setting}.",
-    "patient": "You are {who} telling a doctor what is wrong with you. Use {style}.",
-    "plain": "Describe the complaints of {who} in {style}.",
-    "general": "Write a message in {style}, as somebody would who has this at heart.",
-}
 _OF_A_KIND = "Write one text of this kind: {kind}."
-_DEFAULTS = {
-    "clinician": {"style": "a short clinic note", "who": "a patient", "setting": "a clinic"},
-    "case-report": {"style": "a case description", "who": "a patient", "setting": "a hospital"},
-    "patient": {"style": "everyday words", "who": "a patient"},
-    "plain": {"style": "short sentences", "who": "a patient"},
-    "general": {"style": "everyday words", "length": "two or three sentences"},
-}
-_LENGTH = {
-    "clinician": "Write four or five sentences in one paragraph: complaint, history, examination.",
-    "case-report": (
-        "Write eight to ten sentences in one paragraph: complaint, history, examination, tests with values, "
-        "treatment and how it ended."
-    ),
-    "patient": "Write two or three sentences in the first person about what you feel and since when.",
-    "plain": "Write three or four sentences in one paragraph.",
-    "general": "Write {length}.",
-}
 _LENGTH_OF_A_KIND = "Make it as short or as long as such texts are, six sentences at most."
 _SAY_NOT = "Do not name the disease; give no diagnosis, no heading, no list and no advice."
 _SAY_NOT_GENERAL = "Do not name the subject; give no heading, no list and no advice."
@@ -79,11 +65,11 @@ def kind_of(panel: Panel) -> str:
 def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
     """The request for one description of a label, or of a condition outside the panel, for a model that can
     follow instructions."""
-    register, kind = panel.register, kind_of(panel)
+    register, kind, words = panel.register, kind_of(panel), WORDING[panel.register]
     general = register == "general"
-    given = {**_DEFAULTS[register], **facets, "kind": kind}
+    given = {**words["defaults"], **facets, "kind": kind}
     noun = "The subject" if general else "The condition behind it"
-    sentences = [(_OF_A_KIND if kind else _TASK[register]).format(**given)]
+    sentences = [(_OF_A_KIND if kind else words["task"]).format(**given)]
     sentences.append(f"{noun}, which you must not name, is {label.name}.")
     if features := label.description.strip().rstrip("."):
         sentences.append(f"It means: {features}.")
@@ -91,7 +77,7 @@ def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wordi
     sentences += [said.format(facets[name], **shown) for name, said in _SAID.items() if name in facets]
     fitting = "subject" if general else "condition"
     sentences += [f"If it fits the {fitting}, {k}: {v}." for k, v in facets.items() if k not in _SPOKEN]
-    sentences.append(_LENGTH_OF_A_KIND if kind else _LENGTH[register].format(**given))
+    sentences.append(_LENGTH_OF_A_KIND if kind else words["length"].format(**given))
     sentences.append(_SAY_NOT_GENERAL if general else _SAY_NOT)
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
     return Wording(" ".join(sentences), opening)
@@ -99,47 +85,18 @@ def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wordi
 
 # --------------------------------------------------------------------------- the short voice
 
-_SHORT = {
-    "clinician": "Write a doctor's note of four short sentences about a patient with this problem: {topic}.",
-    "case-report": "Write a medical case report in one paragraph about a patient with this problem: {topic}.",
-    "patient": "Write what a patient tells the doctor, in the first person, in three short sentences. "
-    "The patient has: {topic}.",
-    "plain": "Describe in four short sentences what a person with this problem feels: {topic}.",
-    "general": "Write a message of three short sentences about this: {topic}.",
-}
 LONGEST_FINDING, SHORTEST_FINDING = 16, 3  # words
 _TIME = re.compile(
     r"\b(?:minute|hour|day|week|month|year|night|sudden|abrupt|gradual|chronic|persistent)", re.I
 )
-# Findings stand after a colon, where any phrase makes a sentence; the words behind them begin the next one.
-OPENINGS = {
-    "clinician": (
-        "{Who} is seen for this, {duration}: {feature}. The examination shows",
-        "{Who} reports the following, {duration}: {feature}. On examination",
-        "{Who}. Complaint {duration}: {feature}. The patient also",
-    ),
-    "case-report": (
-        "{Who} presented with the following, {duration}: {feature}. The examination showed",
-        "{Who} was admitted because of this, {duration}: {feature}. On examination",
-    ),
-    "patient": (
-        "{Duration} it has been like this: {feature}. I",
-        "I have come because of this: {feature}. It has been so {duration}, and",
-        "Doctor, {duration} this has been my trouble: {feature}. It",
-        "What I have noticed {duration}: {feature}. I",
-    ),
-    "plain": (
-        "{Duration} it has been like this: {feature}. It",
-        "What has been noticed {duration}: {feature}. It",
-    ),
-    "general": ("{feature}.", "Hello. {feature}.", "{feature}. Please", "Good morning. {feature}. I"),
-}
 
 
 def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
     """The same for a small model: the name is kept back where anything else is known."""
     register, kind = panel.register, kind_of(panel)
-    asked = f"{_OF_A_KIND.format(kind=kind)} It is about this: {{topic}}." if kind else _SHORT[register]
+    asked = (
+        f"{_OF_A_KIND.format(kind=kind)} It is about this: {{topic}}." if kind else WORDING[register]["short"]
+    )
     prompt = asked.format(topic=_small(unnamed(label, register) or label.name))
     if "feature" in facets:
         values = {"duration": "lately", "who": "a patient", **facets}

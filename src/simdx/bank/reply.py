@@ -55,6 +55,7 @@ _PREFIX = re.compile(
     r"(?:[:|\t]|\s[–—-]\s|,(?=\s*\"))(?:\*\*|__)?\s*(?P<rest>.*)$"
 )
 _BRACKETED = re.compile(r"^(?P<open>[\[(])(?P<name>[^\])]{1,80})[\])]\s*[:–—|-]?\s*(?P<rest>.*)$")
+_JSON = re.compile(r"^[^|\n]{0,80}?([\[{])(?=\s*[\"{\[])", re.M)
 _PAIR = re.compile(r'"(?:label|category)"\s*:\s*"([^"]+)"\s*,\s*"text"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _CHATTER = re.compile(
     r"^(?:let me know|would you like|i hope (?:this|these)|feel free|if you(?:'d| would) like|"
@@ -69,9 +70,12 @@ class _Reader:
     def __init__(self, panel: Panel) -> None:
         self._labels: dict[str, str] = {}
         for spell in (str.casefold, plain):
-            called = [(spell(n), x.name) for x in panel.labels for n in (x.name, *x.aliases)]
-            clash = {key for key, name in called for other, owner in called if key == other and name != owner}
-            self._labels |= {k: name for k, name in called if k and k not in clash and k not in self._labels}
+            owners: dict[str, set[str]] = {}
+            for label in panel.labels:
+                for name in (label.name, *label.aliases):
+                    owners.setdefault(spell(name), set()).add(label.name)
+            clear = {key: min(names) for key, names in owners.items() if key and len(names) == 1}
+            self._labels = {**clear, **self._labels}
         self.rows: list[ReplyText] = []
         self.unknown: Counter[str] = Counter()
         self._topic: Topic | None = None
@@ -101,44 +105,20 @@ class _Reader:
             text = text.translate({0x201C: '"', 0x201D: '"'})
         mended = re.sub(r"^\s*//.*$", "", re.sub(r",(\s*[\]}])", r"\1", text), flags=re.M)
         start, tries = 0, 50
-        for found in re.finditer(r"[\[{]\s*[\"{\[]", mended):
-            at = found.start()
-            if at < start or tries == 0:
+        for found in _JSON.finditer(mended):
+            if found.start(1) < start or tries == 0:
                 continue
-            before = len(self.rows)
-            kept = self._topic, self._level, self._marked, Counter(self.unknown)
-            self._lines(mended[start:at])
-            between = len(self.rows)
-            end = self._json(mended, at)
-            if end is not None and len(self.rows) > between:
-                start, self._marked = end, True
-            else:  # no JSON after all: it is read as text, with what stands around it
+            value, end = _json(mended, found.start(1))
+            if value is None:  # it is read as text, with what stands around it
                 tries -= 1
-                del self.rows[before:]
-                self._topic, self._level, self._marked, self.unknown = kept
+                continue
+            self._lines(mended[start : found.start(1)])
+            self._walk(value, self._topic)
+            start, self._marked = end, True
         self._lines(mended[start:], last=True)
 
-    # ----------------------------------------------------------------- JSON
-
-    def _json(self, text: str, at: int) -> int | None:
-        """Read the value that begins there; where it ends, or None where there is none."""
-        with suppress(ValueError, RecursionError):
-            value, end = json.JSONDecoder(strict=False).raw_decode(text, at)
-            self._walk(value, self._topic)
-            return end
-        fence = _FENCE.search(text, at)
-        end = fence.start() if fence else len(text)
-        with suppress(ValueError, RecursionError):  # cut off where the model had to stop
-            self._walk(from_json(text[at:end].rstrip(), allow_partial=True), self._topic)
-            return end
-        line_end = text.find("\n", at)
-        line_end = len(text) if line_end < 0 else line_end
-        for label, said in _PAIR.findall(text[at:line_end]):  # a quotation mark that was not escaped
-            if (topic := self.resolve(label)) is not None:
-                self._add(topic, said.replace('\\"', '"').replace("\\n", " "))
-        return line_end
-
     def _walk(self, value: Any, topic: Topic | None) -> None:
+        """The texts in a JSON value, by what the keys above them and the names beside them say."""
         if isinstance(value, str) and topic is not None:
             self._add(topic, value)
         elif isinstance(value, list):
@@ -147,21 +127,20 @@ class _Reader:
         elif isinstance(value, dict):
             topic = self._named_in(value, topic)
             for key, held in value.items():
-                name = plain(str(key))
+                name, found = plain(str(key)), self.resolve(str(key))
+                texts = isinstance(held, list) and all(isinstance(item, str) for item in held)
                 if name in _NAMING and isinstance(held, str):
                     continue
                 if name in _TELLING:
                     self._walk(held, topic)
-                elif (found := self.resolve(str(key))) is not None:
+                elif found is not None:
                     self._walk(held, found)
+                elif topic is not None and topic[0] is None and (texts or topic[1] == ""):
+                    self._walk(held, (None, str(key)))  # a condition under none of these
                 elif isinstance(held, list | dict):
-                    outside = topic is not None and topic[0] is None
-                    strings = isinstance(held, list) and all(isinstance(item, str) for item in held)
-                    if strings and not outside and topic is None:
+                    if texts and topic is None:
                         self.unknown[str(key)[:60]] += len(held)
-                    self._walk(held, (None, str(key)) if outside and strings else topic)
-                elif isinstance(held, str) and topic is not None and topic[0] is None and topic[1] == "":
-                    self._walk(held, (None, str(key)))
+                    self._walk(held, topic)
 
     def _named_in(self, row: Mapping[str, Any], topic: Topic | None) -> Any:
         said = [str(v) for k, v in row.items() if plain(str(k)) in _NAMING and isinstance(v, str)]
@@ -281,6 +260,20 @@ class _Reader:
         text = re.sub(r"\s+", " ", re.sub(r"\*\*|__|`|<br\s*/?>", " ", text)).strip(" *|")
         if text := tidy(text.rstrip(",") if text.endswith('",') else text):
             self.rows.append(ReplyText(topic[0], topic[1][:120], text))
+
+
+def _json(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins there and where it ends; None where there is none."""
+    with suppress(ValueError, RecursionError):
+        return json.JSONDecoder(strict=False).raw_decode(text, at)
+    fence = _FENCE.search(text, at)
+    end = fence.start() if fence else len(text)
+    with suppress(ValueError, RecursionError):  # cut off where the model had to stop
+        return from_json(text[at:end].rstrip(), allow_partial=True), end
+    line = text[at:].partition("\n")[0]
+    pairs = _PAIR.findall(line)  # a quotation mark was not escaped
+    rows = [{"label": label, "text": said.replace('\\"', '"').replace("\\n", " ")} for label, said in pairs]
+    return rows or None, at + len(line)
 
 
 def _ended(text: str) -> bool:

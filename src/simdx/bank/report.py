@@ -1,18 +1,14 @@
-"""Where a build stops, what it would ask and cost, how far it has come, and how it ended."""
+"""Where a build stops, what it would cost, and how it ended."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simdx.bank.plan import BankPlan, BuildSettings
-from simdx.bank.scrub import Scrubber, tidy
-from simdx.bank.store import LEAST_YIELD, STORE_FILE, TextVerdict, read_answers
+from simdx.bank.store import LEAST_YIELD, AnswerStore, Stratum
 from simdx.errors import RunFailed
-from simdx.simulators.base import Completion
 from simdx.types import Panel
 
 CHARACTERS_PER_TOKEN = 4.0  # of English text, roughly, for any common tokenizer
@@ -43,53 +39,6 @@ class BuildLimits:
             max_requests=None if requests is None else max(0, requests - report.asked),
             max_tokens=None if tokens is None else max(0, tokens - spent),
         )
-
-    def reached(self, progress: BuildProgress) -> str | None:
-        if self.max_requests is not None and progress.asked >= self.max_requests:
-            return f"--max-requests {self.max_requests} reached"
-        spent = progress.prompt_tokens + progress.completion_tokens
-        if self.max_tokens is not None and spent >= self.max_tokens:
-            return f"--max-tokens {self.max_tokens} reached"
-        return None
-
-
-@dataclass(slots=True)
-class BuildProgress:
-    """What this run has done so far, for whoever draws it."""
-
-    wanted: int
-    usable: int
-    started: float = field(default_factory=time.monotonic)
-    asked: int = 0
-    answered: int = 0
-    failed: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float | None = None
-    stopped: str | None = None
-    last_error: str | None = None
-    found: int = 0  # usable texts of earlier runs
-
-    def count(self, completion: Completion, verdict: TextVerdict | None, limits: BuildLimits) -> None:
-        """One more answer; without a verdict, one more failure."""
-        self.prompt_tokens += completion.prompt_tokens
-        self.completion_tokens += completion.completion_tokens
-        self.cost = limits.cost(self.prompt_tokens, self.completion_tokens)
-        self.failed += verdict is None
-        self.answered += verdict is not None
-        if verdict is not None and verdict.reason is not None:
-            self.rejected[verdict.reason] += 1
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-    @property
-    def seconds_left(self) -> float | None:
-        """At the rate so far of usable texts; None before there is one."""
-        made = self.usable - self.found
-        return self.seconds * (self.wanted - self.usable) / made if made > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +77,12 @@ class BuildReport:
         return "\n".join(lines)
 
 
-Watch = Callable[[BuildProgress], None]
-
-
 def failed_line(report: BuildReport, out: Path) -> RunFailed:
     have, want = sum(report.usable.values()), sum(report.wanted.values())
     return RunFailed(
         f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "
         f"'{out}', run the same command again to continue"
     )
-
-
-# --------------------------------------------------------------------------- worked out without asking
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +112,20 @@ class BuildEstimate:
 def estimate(
     panel: Panel, model: str, settings: BuildSettings, out: Path, limits: BuildLimits
 ) -> BuildEstimate:
-    """Read-only: the folder is neither made nor locked."""
-    plan = BankPlan(panel, model, settings)
-    answers = {a.key: a for a in read_answers(out / STORE_FILE) if a.error is None} if out.is_dir() else {}
+    """Worked out without asking; the folder is neither made nor locked."""
+    plan, store = BankPlan(panel, model, settings), AnswerStore(out)
+    strata = [Stratum(plan, store, name) for name in plan.targets]
+    answers = [verdict.answer for stratum in strata for verdict in stratum.verdicts]
     wanted = sum(plan.targets.values())
-    usable = answered = prompt_characters = completion_tokens = 0
-    for name, target in plan.targets.items():
-        found = 0
-        for index in range(target if not answers else 40 * target):
-            planned = plan.planned(name, index)
-            if index < target:
-                prompt_characters += len(planned.request.prompt) + len(planned.request.opening)
-            answer = answers.get(planned.key)
-            if answer is None:
-                if index >= target:
-                    break
-                continue
-            answered += 1
-            completion_tokens += answer.completion_tokens
-            scrubber = Scrubber.for_topic(panel, planned.topic)
-            found += scrubber.reason(tidy(answer.text, answer.finish_reason)) is None
-            if found >= target:
-                break
-        usable += min(found, target)
-    share = max(usable, 1) / answered if answered else ASSUMED_USABLE
-    missing = wanted - usable
-    expected = round(missing / share)
-    length = completion_tokens / answered if answered else ASSUMED_LENGTH * planned.request.max_tokens
-    prompt_tokens = round(expected * prompt_characters / wanted / CHARACTERS_PER_TOKEN)
-    tokens = (prompt_tokens, round(expected * length))
+    usable = sum(min(stratum.usable, stratum.target) for stratum in strata)
+    share = max(usable, 1) / len(answers) if answers else ASSUMED_USABLE
+    expected = round((wanted - usable) / share)
+    requests = [plan.planned(name, i).request for name, n in plan.targets.items() for i in range(n)]
+    asked = sum(len(request.prompt) + len(request.opening) for request in requests) / wanted
+    written = ASSUMED_LENGTH * requests[0].max_tokens
+    if answers:
+        written = sum(answer.completion_tokens for answer in answers) / len(answers)
+    tokens = (round(expected * asked / CHARACTERS_PER_TOKEN), round(expected * written))
     return BuildEstimate(
-        wanted, usable, missing, expected, *tokens, share, bool(answered), limits.cost(*tokens)
+        wanted, usable, wanted - usable, expected, *tokens, share, bool(answers), limits.cost(*tokens)
     )

@@ -2,9 +2,8 @@
 
 A bank teaches by its words. A text that names its label teaches the name, one that names another label
 teaches that one's; a refusal, a remark about the task or a loop teaches nothing; a copy counts one thought
-twice. Nothing is mended here beyond white space,
-quotation marks and a last sentence cut off by the token limit: a text is usable, or it is rejected with
-a reason and kept apart.
+twice. Nothing is mended here beyond white space, quotation marks and a last sentence cut off by the token
+limit: a text is usable, or it is rejected with a reason and kept apart.
 """
 
 from __future__ import annotations
@@ -83,10 +82,10 @@ class Scrubber:
         A label that is not about illness may itself be called by the words of its description.
         """
         own = next((label for label in panel.labels if label.name == topic), Label(topic))
-        names = [name for label in panel.labels if label is not own for name in _called(label)]
-        said = ". ".join((*_called(own), own.description))
-        others = [name for name in names if not names_one_of([name], said)]
-        mine = [n for n in _called(own) if panel.is_clinical or not names_one_of([n], own.description)]
+        called = (own.name, *own.aliases)
+        said = ". ".join((*called, own.description))
+        others = [name for name in all_names(panel) if not names_one_of([name], said)]
+        mine = [n for n in called if panel.is_clinical or not names_one_of([n], own.description)]
         return cls(mine, panel.register, others, shortest)
 
     def reason(self, text: str) -> str | None:
@@ -98,9 +97,10 @@ class Scrubber:
             return "refusal"
         if _META.search(text):
             return "talks about the task"
-        if self._names is not None and self._names.search(_plain(text)):
+        plain = _plain(text)
+        if self._names is not None and self._names.search(plain):
             return "names its label"
-        if self._others is not None and self._others.search(_plain(text)):
+        if self._others is not None and self._others.search(plain):
             return "names another label"
         if _TELL_TALE.search(text):
             return "tell-tale phrase"
@@ -136,8 +136,9 @@ class Duplicates:
         return False
 
 
-def _called(label: Label) -> tuple[str, ...]:
-    return (label.name, *label.aliases)
+def all_names(panel: Panel) -> list[str]:
+    """What the labels of a panel are called, aliases with them."""
+    return [name for label in panel.labels for name in (label.name, *label.aliases)]
 
 
 def _plain(text: str) -> str:

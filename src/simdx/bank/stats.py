@@ -20,9 +20,7 @@ NEIGHBOURS = 5  # odd, so that a vote of two labels is decided
 def describe_bank(bank: Bank, vectors: Float) -> dict[str, Any]:
     """Length and diversity per label, and nearest-label confusions inside the bank.
 
-    `vectors` are the texts' unit vectors. Confusion: of each label's texts, the share whose nearest
-    neighbours (the text itself left out) mostly belong to each label; a bank whose labels run into each
-    other cannot tell them apart.
+    `vectors` are the texts' unit vectors. A bank whose labels run into each other cannot tell them apart.
     """
     labels = {}
     for k, name in enumerate(bank.labels):
@@ -55,23 +53,19 @@ def _mean_cosine(vectors: Float) -> float | None:
 
 
 def _confusion(vectors: Float, bank: Bank) -> dict[str, dict[str, float]]:
-    centred = vectors - vectors.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    centred = centred / np.where(norms > 1e-12, norms, 1.0)
-    votes = np.zeros((len(centred), len(bank.labels)))
-    reach = min(NEIGHBOURS, len(centred) - 1)
-    for start in range(0, len(centred), 1024):  # blocks, so that a large bank needs no n × n matrix
-        near = centred[start : start + 1024] @ centred.T
-        near[np.arange(len(near)), np.arange(start, start + len(near))] = -np.inf
-        for i, row in enumerate(np.argpartition(-near, reach - 1, axis=1)[:, :reach] if reach else []):
-            np.add.at(votes[start + i], bank.label_index[row], 1.0)
-    # Equal votes are shared, so that no label wins by its position.
-    winners = (votes == votes.max(axis=1, keepdims=True)).astype(float)
-    winners /= winners.sum(axis=1, keepdims=True)
+    """Of each label's texts, the share whose nearest others vote for each label. Equal votes are shared, so
+    that no label wins by its position."""
+    from sklearn.neighbors import NearestNeighbors
+
+    known = NearestNeighbors(metric="cosine").fit(vectors - vectors.mean(axis=0))
+    near = known.kneighbors(n_neighbors=min(NEIGHBOURS, len(vectors) - 1), return_distance=False)
+    votes = np.eye(len(bank.labels))[bank.label_index[near]].sum(axis=1)
+    winners = votes == votes.max(axis=1, keepdims=True)
+    shares = winners / winners.sum(axis=1, keepdims=True)
     table = {}
     for i, name in enumerate(bank.labels):
-        shares = winners[bank.label_index == i].mean(axis=0)
-        table[name] = {other: round(float(s), 4) for other, s in zip(bank.labels, shares, strict=True)}
+        mean = shares[bank.label_index == i].mean(axis=0)
+        table[name] = {other: round(float(s), 4) for other, s in zip(bank.labels, mean, strict=True)}
     return table
 
 

@@ -1,8 +1,8 @@
 """The answers of a build, append-only, one JSON line each: nothing that was paid for is ever lost.
 
-A row is one write to a file opened for appending, so a killed process leaves whole rows and at most one
-torn last line, which the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the
-store is closed: a power cut costs at most that. A lock refuses a second builder on the same folder.
+A row is flushed as it is written, so a killed process leaves whole rows and at most one torn last line, which
+the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the store is closed: a power cut
+costs at most that. A lock refuses a second builder on the same folder.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -47,87 +48,79 @@ class StoredAnswer:
     error: str | None = None
     facets: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, planned: Planned, model: str, completion: Completion) -> StoredAnswer:
+        return cls(
+            planned.key, model, planned.stratum, planned.index, planned.topic, completion.text,
+            completion.finish_reason, completion.prompt_tokens, completion.completion_tokens,
+            round(completion.seconds, 4), completion.error, dict(planned.facets),
+        )  # fmt: skip
+
 
 class AnswerStore:
-    """Answers by key. Use as a context manager: it holds the folder's lock while it is open."""
+    """Answers by key, and how often a key failed. One that `open_store` opened can be appended to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: BinaryIO | None = None) -> None:
         self.folder = folder
-        self.path = folder / STORE_FILE
         self.answers: dict[str, StoredAnswer] = {}
-        self.failures: dict[str, int] = {}
-        self._lock = FileLock(folder / LOCK_FILE, timeout=0)
-        self._file: int | None = None
-        self._synced = 0.0
-
-    def __enter__(self) -> AnswerStore:
-        where = f"'{self.folder}'"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except Timeout:
-            raise BadInput(f"another build is running on {where}: wait for it, or stop it first") from None
-        except OSError as error:
-            raise BadInput(f"{where} cannot be written: {error.strerror}") from None
-        try:
-            _repair_last_line(self.path)
-            for answer in read_answers(self.path):
-                self._remember(answer)
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, OSError):
-                raise self._cannot_go_on(error) from None
-            raise
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        assert self._file is not None
-        try:
-            try:
-                os.fsync(self._file)
-            finally:
-                os.close(self._file)
-                self._file = None
-        except OSError as problem:
-            if error is None:  # otherwise what went wrong first is the thing to tell
-                raise self._cannot_go_on(problem) from None
-        finally:
-            self._lock.release()
+        self.failures = Counter[str]()
+        self._file, self._synced = file, 0.0
+        for answer in read_answers(folder / STORE_FILE):
+            self._remember(answer)
 
     def append(self, answer: StoredAnswer) -> None:
         assert self._file is not None, "the store is not open"
         # Half a surrogate pair has no place in a file; the seal is over what the file can hold.
         row = json.loads(json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace"))
-        line = json.dumps(sealed(row), ensure_ascii=False).encode("utf-8") + b"\n"
-        try:
-            written = os.write(self._file, line)
-            while written < len(line):  # a full disk or a signal may cut a write short
-                written += os.write(self._file, line[written:])
+        with _keeping_what_is_there(self.folder / STORE_FILE):
+            self._file.write(json.dumps(sealed(row), ensure_ascii=False).encode("utf-8") + b"\n")
+            self._file.flush()
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._file)
                 self._synced = time.monotonic()
-        except OSError as error:
-            raise self._cannot_go_on(error) from None
         self._remember(answer)
-
-    def _cannot_go_on(self, error: OSError) -> CannotWrite:
-        return CannotWrite(
-            f"'{self.path}' cannot be written: {error.strerror}; the answers in it are kept, run the same "
-            "command again when that is mended"
-        )
 
     def _remember(self, answer: StoredAnswer) -> None:
         if answer.error is None:
             self.answers.setdefault(answer.key, answer)
         else:
-            self.failures[answer.key] = self.failures.get(answer.key, 0) + 1
+            self.failures[answer.key] += 1
 
 
-def answer_row(completion: Completion, **place: Any) -> StoredAnswer:
-    same = ("text", "finish_reason", "prompt_tokens", "completion_tokens", "error")
-    taken = {name: getattr(completion, name) for name in same}
-    return StoredAnswer(seconds=round(completion.seconds, 4), **taken, **place)
+@contextmanager
+def open_store(folder: Path) -> Iterator[AnswerStore]:
+    """The store of a folder, for one builder at a time."""
+    lock, path = FileLock(folder / LOCK_FILE, timeout=0), folder / STORE_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise BadInput(f"another build is running on '{folder}': wait for it, or stop it first") from None
+    except OSError as error:
+        raise BadInput(f"'{folder}' cannot be written: {error.strerror}") from None
+    try:
+        with _keeping_what_is_there(path):
+            file = path.open("ab")
+            _repair_last_line(path)
+            store = AnswerStore(folder, file)
+        try:
+            yield store
+        finally:
+            with _keeping_what_is_there(path), file:
+                os.fsync(file)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _keeping_what_is_there(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(
+            f"'{path}' cannot be written: {error.strerror}; the answers in it are kept, run the same "
+            "command again when that is mended"
+        ) from None
 
 
 def read_answers(path: Path) -> Iterator[StoredAnswer]:
@@ -153,8 +146,6 @@ def read_answers(path: Path) -> Iterator[StoredAnswer]:
 
 def _repair_last_line(path: Path) -> None:
     """Mend the row a killed builder was writing: end it where it is whole, drop it where it is not."""
-    if not path.exists():
-        return
     with path.open("rb+") as file:
         last = next(iter(deque(file, maxlen=1)), b"\n")
         if last.endswith(b"\n"):
@@ -165,17 +156,15 @@ def _repair_last_line(path: Path) -> None:
         except ValueError:
             file.truncate(file.tell() - len(last))
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file)
 
 
 # --------------------------------------------------------------------------- verdicts
 #
-# Where a build stands, read off the answers it has.
-#
-# Everything is derived from the store, so an interrupted build needs no other memory. For one stratum with
-# target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1, plus those of
-# them still without an answer, make N. Requests below the horizon are what the build has to ask; a rejected
-# answer moves the horizon one further. A build is complete when every horizon is fully answered.
+# Where a build stands, read off the answers it has, so that an interrupted one needs no other memory. For one
+# stratum with target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1,
+# plus those of them still without an answer, make N. Requests below the horizon are what the build has to
+# ask; a rejected answer moves it one further. A build is complete when every horizon is fully answered.
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
 MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
@@ -183,7 +172,7 @@ LEAST_YIELD = 0.1  # usable share of a label's texts below which a run stops, un
 # A simulator that works in lockstep is asked for more than is missing once it is known how much gets lost.
 KNOWN_AFTER = 20  # judged answers
 CAUTION = 0.75  # of the usable share so far is counted on
-MOST_AHEAD = 8  # requests under way per missing description
+MOST_AHEAD = 8  # requests per missing description
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,80 +186,40 @@ class TextVerdict:
 
 
 class Stratum:
-    """One label (or the background): its horizon, what to ask next, what is usable."""
+    """One label (or the background): what is usable, and what is due to be asked."""
 
-    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool) -> None:
+    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
         self._plan, self._store, self._lockstep = plan, store, lockstep
         self._scrubber = cache(lambda topic: Scrubber.for_topic(plan.panel, topic))
-        self._asked: set[int] = set()  # under way, or failed in this run
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
-        self._todo: deque[Planned] = deque()
-        self.handed_out = 0
-        self.verdicts: list[TextVerdict] = []
         self.settle()
 
     def settle(self) -> None:
         """Judge every answer in plan order and find the horizon anew."""
-        self.verdicts, self._todo = [], deque()
-        self._duplicates = Duplicates()
-        self.horizon = self.usable = self.open = 0
-        self._extend()
-
-    @property
-    def missing(self) -> int:
-        return self.target - self.usable
-
-    @property
-    def chosen(self) -> list[TextVerdict]:
-        """The first usable texts of the plan, as many as are wanted."""
-        usable = [v for v in self.verdicts if v.reason is None]
-        return sorted(usable, key=lambda v: v.planned.index)[: self.target]
-
-    @property
-    def exhausted(self) -> bool:
-        """True when this simulator will not reach the target at any bearable price."""
-        return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
-
-    def below(self, share: float) -> bool:
-        """True when so few of the texts are usable that somebody should know before more are asked for."""
-        judged = len(self.verdicts)
-        return self.missing > 0 and judged >= 2 * KNOWN_AFTER and self.usable < share * judged
-
-    @property
-    def rejected(self) -> Counter[str]:
-        return Counter(v.reason for v in self.verdicts if v.reason is not None)
-
-    def has_next(self) -> bool:
-        """True while a request is due; answers that are awaited may still make another one due."""
-        self._extend()
-        return bool(self._todo)
-
-    def next(self) -> Planned:
-        planned = self._todo.popleft()
-        self._asked.add(planned.index)
-        self.handed_out += 1
-        return planned
-
-    def take(self, planned: Planned, answer: StoredAnswer) -> TextVerdict | None:
-        """An answer has come; a failed one stays open, to be asked again by a later run."""
-        if answer.error is not None:
-            self.open -= self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER
-            return None
-        self.open -= 1
-        return self._judge(planned, answer)
-
-    def _extend(self) -> None:
+        self.verdicts: list[TextVerdict] = []
+        self.due: list[Planned] = []
+        self.horizon = self.usable = 0
+        seen = Duplicates()
         while self.usable + self._expected() < self.target and not self.exhausted:
             planned = self._plan.planned(self.name, self.horizon)
             self.horizon += 1
             answer = self._store.answers.get(planned.key)
             if answer is not None:
-                self._judge(planned, answer)
-            elif self._store.failures.get(planned.key, 0) < GIVE_UP_AFTER:
-                self.open += 1
-                if planned.index not in self._asked:
-                    self._todo.append(planned)
+                text, reason = self.judge(planned, answer)
+                if reason is None and seen.seen(text):
+                    reason = "near-duplicate"
+                self.verdicts.append(TextVerdict(planned, answer, text, reason))
+                self.usable += reason is None
+            elif self._store.failures[planned.key] < GIVE_UP_AFTER:
+                self.due.append(planned)
+
+    def judge(self, planned: Planned, answer: StoredAnswer) -> tuple[str, str | None]:
+        """The text, and why it is not usable on its own; that it says what another says is found later."""
+        text = tidy(answer.text, answer.finish_reason)
+        if planned.key not in self._reasons:
+            self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
+        return text, self._reasons[planned.key]
 
     def _expected(self) -> float:
         """How many of the requests without an answer are counted on.
@@ -280,17 +229,33 @@ class Stratum:
         """
         judged = len(self.verdicts)
         if not self._lockstep or judged < KNOWN_AFTER:
-            return self.open
-        return self.open * max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
+            return len(self.due)
+        return len(self.due) * max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
 
-    def _judge(self, planned: Planned, answer: StoredAnswer) -> TextVerdict:
-        text = tidy(answer.text, answer.finish_reason)
-        if planned.key not in self._reasons:
-            self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
-        reason = self._reasons[planned.key]
-        if reason is None and self._duplicates.seen(text):
-            reason = "near-duplicate"
-        verdict = TextVerdict(planned, answer, text, reason)
-        self.verdicts.append(verdict)
-        self.usable += reason is None
-        return verdict
+    @property
+    def missing(self) -> int:
+        return self.target - self.usable
+
+    @property
+    def chosen(self) -> list[TextVerdict]:
+        """The first usable texts of the plan, as many as are wanted."""
+        return [v for v in self.verdicts if v.reason is None][: self.target]
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return Counter(v.reason for v in self.verdicts if v.reason is not None)
+
+    @property
+    def exhausted(self) -> bool:
+        """True when this simulator will not reach the target at any bearable price."""
+        return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
+
+    @property
+    def is_known(self) -> bool:
+        """True when so many texts have been judged that the share of usable ones says something."""
+        return len(self.verdicts) >= 2 * KNOWN_AFTER
+
+    def is_hopeless(self, least_yield: float) -> bool:
+        """True when so few of the texts are usable that somebody should know before more are asked for."""
+        poor = self.is_known and self.usable < least_yield * len(self.verdicts)
+        return self.missing > 0 and (poor or (self.exhausted and not self.due)) and bool(self.rejected)

@@ -39,7 +39,7 @@ MINILM_TEXTS = 64
 def run(
     *, short: int = 10_000, long: int = 1_000, cold: int = 3, repeats: int = 3, panel: str = PANEL
 ) -> dict[str, Any]:
-    from simdx.datasets.oral import load_oral
+    from simdx.datasets import load_oral
 
     starts = [cold_start(panel) for _ in range(cold)]
     both = [

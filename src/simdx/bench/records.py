@@ -10,7 +10,7 @@ from simdx.datasets import read_cases
 from simdx.datasets.dataset import Dataset
 from simdx.metrics.calibration import ece
 from simdx.metrics.scores import ood_auroc
-from simdx.runs.record import current_commit
+from simdx.runs import current_commit
 from simdx.types import Float, Int
 
 # Where a data folder holds the cases of each packaged panel, and its cases of no label.

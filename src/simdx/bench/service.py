@@ -202,7 +202,7 @@ def post_head(host: str, length: int, token: str | None = None) -> bytes:
 
 def clinic_texts() -> list[str]:
     """The packaged oral benchmark's cases: the texts a clinic would send, 90 words on average."""
-    from simdx.datasets.oral import load_oral
+    from simdx.datasets import load_oral
 
     return list(load_oral().cases.texts)
 

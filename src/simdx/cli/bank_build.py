@@ -11,8 +11,8 @@ from typer import Option
 
 from simdx import simulators
 from simdx.bank import builder, plan
-from simdx.bank.conditions import near_misses, outside, read_conditions
-from simdx.bank.describe import undescribed
+from simdx.bank.plan import outside, read_conditions
+from simdx.bank.proposals import near_misses, undescribed
 from simdx.bank.report import BuildLimits, BuildReport, estimate, failed_line
 from simdx.cli import options
 from simdx.cli.options import File
@@ -94,7 +94,8 @@ def build(
         expected = estimate(chosen, identity, settings, out, limits)
         told, also = asdict(expected), ""
         if rehearsal:
-            second = estimate(*builder.second_voice(chosen, identity, settings, rehearsal, out), limits)
+            other, asked = builder.second_voice(chosen, settings, rehearsal)
+            second = estimate(other, identity, asked, out / builder.FOLDER, limits)
             told["rehearsal"], also = asdict(second), f"\nrehearsal: {second.describe()}"
         say(json, told, expected.describe() + also)
         return

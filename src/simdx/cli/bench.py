@@ -96,7 +96,7 @@ def transfer(
 ) -> None:
     """Every panel with the constants that the other panels choose, and what labelled cases would add."""
     from simdx.disk import write_atomically
-    from simdx.runs.record import current_commit
+    from simdx.runs import current_commit
     from simdx.transfer import entries, lines, run
 
     named: dict[str, tuple[Path, Path | None]] = {}

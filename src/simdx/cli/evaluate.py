@@ -12,8 +12,7 @@ from simdx.cli import options
 from simdx.cli.options import File, Many
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.datasets import Columns, Dataset, load_oral, open_data, read_cases
-from simdx.datasets.dataset import check_options
-from simdx.datasets.differential import differentials
+from simdx.datasets.dataset import check_options, differentials
 from simdx.decide.policy import Policy, policy_data, policy_text, policy_words, read_policy
 from simdx.disk import write_atomically
 from simdx.errors import BadInput

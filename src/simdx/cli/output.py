@@ -15,8 +15,8 @@ from simdx.errors import CONTROLS, BadInput, plain
 
 if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
+    from simdx.bank.builder import Build
     from simdx.bank.fresh import Usage
-    from simdx.bank.report import BuildProgress
     from simdx.methods.fitted import Fitted
 
 ASKING = ("logits", "elicited", "ensemble", "fidelity")
@@ -112,7 +112,7 @@ class Progress:
             speed = f"{done / seconds:,.1f} a second, {(total - done) * seconds / max(done, 1):,.0f} s left"
             note(f"{done} of {total} {self._what}, {facts or speed}")
 
-    def built(self, p: BuildProgress) -> None:
+    def built(self, p: Build) -> None:
         """Rate, tokens, rejections and why, time left, failures and cost of a build."""
         seconds = max(p.seconds, 1e-9)
         reasons = ", ".join(f"{n} {reason}" for reason, n in p.rejected.most_common(2))

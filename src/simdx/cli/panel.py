@@ -11,7 +11,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx import simulators
-from simdx.bank import describe as descriptions
+from simdx.bank import proposals
 from simdx.cli import options
 from simdx.cli.options import File, Many
 from simdx.cli.output import Progress, note, say
@@ -138,16 +138,16 @@ def describe(
     if str(path) in PACKAGED or not path.is_file():
         raise BadInput(f"'{path}' is not a panel file you can edit")
     found: dict[str, str | None] = {}
-    if descriptions.undescribed(chosen):
+    if proposals.undescribed(chosen):
         with closing(simulators.get_simulator(simulator, allow_remote=True)) as running:  # labels are sent
-            found = dict(descriptions.propose(chosen, running))
+            found = dict(proposals.propose(chosen, running))
     for name, line in found.items():
         note(f"{name}: {line or '(no usable proposal: write a line yourself)'}")
     usable = {name: line for name, line in found.items() if line}
     question = f"A model wrote these lines: read them first. Write them into {path}? [y/N] "
     agreed = bool(usable) and (yes or _agrees(question))
     if agreed:
-        descriptions.write_descriptions(path, usable)
+        proposals.write_descriptions(path, usable)
     state = "; nothing was written; --yes writes them, or edit the file" if usable else ""
     told = f"{path}: {len(usable)} of {len(found)} missing descriptions proposed"
     left = len(found) - (len(usable) if agreed else 0)

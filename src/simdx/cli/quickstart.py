@@ -14,8 +14,8 @@ import typer
 from typer import Argument, Option
 
 from simdx.bank import plan
-from simdx.bank.describe import undescribed, write_descriptions
 from simdx.bank.files import bank_for, name_bank, read_bank
+from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
 from simdx.cli.options import Many
 from simdx.cli.output import ask, note, say

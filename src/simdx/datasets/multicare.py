@@ -10,7 +10,7 @@ section headers and the rule's disease names are then stripped, so that no text 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from simdx.errors import BadInput
 from simdx.rows import read_mapping, read_rows
 from simdx.types import Case, content_hash
 
+MIN_WORDS = 40
+MOST_OUTSIDE = 500
 NOTICE = (
     "MultiCaRe (Nievas Offidani and Delrieux, 2023), open-access case reports; "
     "licence per article in `license`. Labels come from a rule on titles, not from a reader."
@@ -60,60 +62,62 @@ class _RuleFile(BaseModel):
 class ClassRule:
     """Compiled patterns: which article has which label, and which names leave the text."""
 
-    labels: Mapping[str, tuple[re.Pattern[str] | None, ...]]  # for the title, the keywords, the MeSH terms
-    exclude_title: re.Pattern[str] | None
-    names: re.Pattern[str] | None
+    labels: Mapping[str, tuple[re.Pattern[str], ...]]  # for the title, the keywords, the MeSH terms
+    exclude_title: re.Pattern[str]
+    names: re.Pattern[str]
 
     def label_of(self, title: str, keywords: list[str], mesh: list[str]) -> str | None:
         """The label when exactly one matches, "" when several do or the title is excluded, else None."""
-        if self.exclude_title and self.exclude_title.search(title):
+        if self.exclude_title.search(title):
             return ""
-        where = ([title], keywords, mesh)
-        hits = [label for label, patterns in self.labels.items() if any(map(_matches, patterns, where))]
-        return hits[0] if len(hits) == 1 else ("" if hits else None)
+        hits = [
+            label
+            for label, patterns in self.labels.items()
+            for pattern, values in zip(patterns, ([title], keywords, mesh), strict=True)
+            if any(map(pattern.search, values))
+        ]
+        return hits[0] if len(set(hits)) == 1 else ("" if hits else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
     benchmark: Benchmark
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int]
 
 
 def read_rule(path: str | Path | None = None) -> ClassRule:
     """A class rule from YAML; without a path, the packaged one for the seven case-report labels."""
-    packaged = files("simdx.datasets") / "data" / "multicare" / "seven_classes.yaml"
-    if path is not None and not Path(path).is_file():
-        raise BadInput(f"there is no class rule at {path}")
-    name = "the packaged class rule" if path is None else Path(path).name
-    data = read_mapping(Path(str(path or packaged)), "class rule", "it needs labels")
+    packaged = Path(str(files("simdx.datasets"))) / "data" / "multicare" / "seven_classes.yaml"
+    place = packaged if path is None else Path(path)
+    if not place.is_file():
+        raise BadInput(f"there is no class rule at {place}")
+
+    def compiled(patterns: list[str]) -> re.Pattern[str]:
+        joined = "|".join(f"(?:{p})" for p in patterns) or r"(?!)"  # which matches nothing
+        return re.compile(joined, re.IGNORECASE)
+
     try:
-        rule = _RuleFile.model_validate(data)
+        rule = _RuleFile.model_validate(read_mapping(place, "class rule", "it needs labels"))
+        return ClassRule(
+            {
+                name: (compiled(r.title), compiled(r.keywords), compiled(r.mesh))
+                for name, r in rule.labels.items()
+            },
+            compiled(rule.exclude_title),
+            compiled([name for r in rule.labels.values() for name in r.names]),
+        )
     except ValidationError as problem:
-        raise BadInput(f"{name} is not a class rule ({str(problem).splitlines()[0]})") from None
-    return ClassRule(
-        labels={
-            label: tuple(_compiled(patterns, name) for patterns in (of.title, of.keywords, of.mesh))
-            for label, of in rule.labels.items()
-        },
-        exclude_title=_compiled(rule.exclude_title, name),
-        names=_compiled([n for v in rule.labels.values() for n in v.names], name),
-    )
+        raise BadInput(f"{place.name} is not a class rule ({str(problem).splitlines()[0]})") from None
+    except re.error as problem:
+        raise BadInput(f"{place.name} has a pattern that is not a regular expression ({problem})") from None
 
 
-def load_multicare(
-    cases: str | Path,
-    metadata: str | Path,
-    *,
-    rule: ClassRule | None = None,
-    min_words: int = 40,
-    max_per_label: int | None = None,
-    max_ood: int | None = 500,
-) -> Preparation:
+def load_multicare(cases: str | Path, metadata: str | Path, *, rule: ClassRule | None = None) -> Preparation:
     """Label, clean and select the release's cases.
 
-    One case per article (the first with enough words after cleaning), so that no article counts twice.
-    Where a cap is set, articles are taken in the order of a hash of their id: reproducible, and blind to
-    content.
+    One case per article (the first with enough words after cleaning), so that no article counts twice. Of
+    those outside the rule's labels at most `MOST_OUTSIDE` are taken, in the order of a hash of the article's
+    id: reproducible, and blind to content.
     """
     rule = rule or read_rule()
     articles = dict(_articles(Path(metadata)))
@@ -134,7 +138,7 @@ def load_multicare(
             dropped["ambiguous or excluded title"] += 1
             continue
         text = clean(case["case_text"], rule.names)
-        if len(text.split()) < min_words:
+        if len(text.split()) < MIN_WORDS:
             dropped["too short"] += 1
             continue
         seen.add(key)
@@ -142,22 +146,19 @@ def load_multicare(
         fields = {k: v for k, v in told.items() if v is not None} | {"article": key}
         fields |= {"license": article.get("license") or "not stated", "year": article.get("year")}
         taken[label].append(Case(text, case["case_id"], label, fields))
-    picked = [c for label in rule.labels for c in _capped(taken[label], max_per_label)]
+    picked = tuple(case for label in rule.labels for case in taken[label])
     if not picked:
         raise BadInput("no case of the release matches the class rule")
-    outside = tuple(_capped(taken[None], max_ood))
-    benchmark = Benchmark(
-        Dataset("multicare", tuple(picked), tuple(rule.labels), NOTICE),
-        Dataset("multicare-ood", outside, (), NOTICE) if outside else None,
-    )
-    return Preparation(benchmark, dict(dropped))
+    outside = taken[None]
+    if len(outside) > MOST_OUTSIDE:
+        outside = sorted(outside, key=lambda c: content_hash("multicare", str(c.fields["article"])))
+    others = Dataset("multicare-ood", tuple(outside[:MOST_OUTSIDE]), (), NOTICE) if outside else None
+    return Preparation(Benchmark(Dataset("multicare", picked, tuple(rule.labels), NOTICE), others), dropped)
 
 
-def clean(text: str, names: re.Pattern[str] | None) -> str:
+def clean(text: str, names: re.Pattern[str]) -> str:
     """The text without section headers and without the names of the rule's diseases."""
-    text = _HEADER.sub("", text)
-    if names is not None:
-        text = names.sub(REMOVED, text)
+    text = names.sub(REMOVED, _HEADER.sub("", text))
     return re.sub(r"[ \t]+", " ", re.sub(r"\s*\n\s*", "\n", text)).strip()
 
 
@@ -181,26 +182,7 @@ def _release_cases(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield row.get("article_id") or row.get("pmcid") or identity.split("_")[0], case
 
 
-def _capped(cases: list[Case], limit: int | None) -> list[Case]:
-    if limit is None or len(cases) <= limit:
-        return cases
-    return sorted(cases, key=lambda c: content_hash("multicare", str(c.fields["article"])))[:limit]
-
-
 def _terms(value: Any) -> list[str]:
     if isinstance(value, str):
         return [part.strip() for part in value.strip("[]").replace("'", "").split(",") if part.strip()]
     return [str(v) for v in value] if isinstance(value, list) else []
-
-
-def _matches(pattern: re.Pattern[str] | None, values: list[str]) -> bool:
-    return pattern is not None and any(pattern.search(v) for v in values)
-
-
-def _compiled(patterns: list[str], name: str) -> re.Pattern[str] | None:
-    if not patterns:
-        return None
-    try:
-        return re.compile("|".join(f"(?:{p})" for p in patterns), re.IGNORECASE)
-    except re.error as problem:
-        raise BadInput(f"{name} has a pattern that is not a regular expression ({problem})") from None

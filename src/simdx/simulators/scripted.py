@@ -10,6 +10,7 @@ import random
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import SimpleNamespace
@@ -34,6 +35,14 @@ _CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:|about 
 _ABOUT_ANYTHING = re.compile(r"Write a message (?:in|of) ")
 
 
+POOR = {
+    "refusal": "I'm sorry, but as an AI language model I cannot help with that request.",
+    "empty": "",
+    "loop": "There is pain in the mouth. " * 20,
+    "leak": "The following is a description as requested. {}",
+}
+
+
 class ScriptedSimulator:
     """Texts from phrase lists, or from `answers` where one of its keys occurs in the prompt."""
 
@@ -55,14 +64,14 @@ class ScriptedSimulator:
         leak: float = 0.0,
     ) -> None:
         rates = {"error": error, "refusal": refusal, "empty": empty, "loop": loop, "leak": leak}
-        if any(not 0 <= rate <= 1 for rate in rates.values()) or sum(rates.values()) > 1:
+        if min(rates.values()) < 0 or not sum(rates.values()) <= 1:
             raise BadInput("the scripted simulator's fault rates lie in [0, 1] and sum to at most 1")
         self.id = "scripted"
         self.concurrency = int(concurrency)
         self.calls = 0
-        self._answers = {k: tuple(v) for k, v in (answers or {}).items()}
-        self._delay, self._rates, self._error_attempts = delay, rates, int(error_attempts)
-        self._attempts: dict[str, int] = {}
+        self._answers, self._rates = answers or {}, rates
+        self._delay, self._error_attempts = delay, int(error_attempts)
+        self._attempts = Counter[str]()
         self._lock = threading.Lock()
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
@@ -76,15 +85,15 @@ class ScriptedSimulator:
         key = request.key(self.id)
         with self._lock:
             self.calls += 1
-            attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
-        if self._delay:
-            time.sleep(self._delay)
+            self._attempts[key] += 1
+            attempt = self._attempts[key]
+        time.sleep(self._delay)
         rng = random.Random(key)
         fault = self._fault(rng.random())
         seconds = time.monotonic() - started
         if fault == "error" and attempt <= self._error_attempts:
             return failed("scripted fault", seconds)
-        text = self._text(request, rng, fault)
+        text = POOR[fault].format(request.prompt) if fault in POOR else self._text(request.prompt, rng)
         return Completion(text, "stop", len(request.prompt.split()), len(text.split()), seconds)
 
     def _fault(self, draw: float) -> str | None:
@@ -94,17 +103,9 @@ class ScriptedSimulator:
             draw -= rate
         return None
 
-    def _text(self, request: Request, rng: random.Random, fault: str | None) -> str:
-        if fault == "refusal":
-            return "I'm sorry, but as an AI language model I cannot help with that request."
-        if fault == "empty":
-            return ""
-        if fault == "loop":
-            return "There is pain in the mouth. " * 20
-        if fault == "leak":
-            return "The following is a description as requested. " + request.prompt
-        texts = next((texts for phrase, texts in self._answers.items() if phrase in request.prompt), None)
-        return describe(request.prompt, rng) if texts is None else texts[rng.randrange(len(texts))]
+    def _text(self, prompt: str, rng: random.Random) -> str:
+        texts = next((texts for phrase, texts in self._answers.items() if phrase in prompt), None)
+        return describe(prompt, rng) if texts is None else texts[rng.randrange(len(texts))]
 
 
 def describe(prompt: str, rng: random.Random) -> str:
@@ -139,7 +140,6 @@ def options_from_name(name: str) -> dict[str, float]:
         options = {option.strip(): float(value) for option, _, value in given}
     except ValueError:
         raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
-    known = {"concurrency", "delay", "error", "error_attempts", "refusal", "empty", "loop", "leak"}
-    if unknown := set(options) - known:
+    if unknown := set(options) - {"concurrency", "delay", "error", "error_attempts", *POOR}:
         raise BadInput(f"simulator '{name}' has no option '{sorted(unknown)[0]}'")
     return options

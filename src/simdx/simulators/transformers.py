@@ -2,14 +2,13 @@
 
 For models llama.cpp cannot read and for machines with a GPU. Requests that share their sampling settings
 are generated together in padded batches. A batch has one random state, so a text is reproducible only
-together with its batch. Grammars need the package xgrammar, which brings a compiler along and is therefore
-in no extra; without it the probe says that they are lacking.
+together with its batch. Grammars are not obeyed, and a request with one fails.
 """
 
 import itertools
 import time
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -100,8 +99,8 @@ class TransformersSimulator:
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
         started = time.monotonic()
-        if requests[0].grammar is not None and self._compile is None:
-            return [failed("grammars need the package xgrammar") for _ in requests]
+        if requests[0].grammar is not None:
+            return [failed("transformers obeys no grammar") for _ in requests]
         try:
             return self._generate(requests)
         except Exception as error:  # memory, a broken chat template: one batch, not the build
@@ -126,36 +125,15 @@ class TransformersSimulator:
                 return_dict_in_generate=True,
                 output_logits=bool(first.logprobs),
                 **sampling,
-                **self._constraint(first.grammar),
             )
         width = inputs["input_ids"].shape[1]
         share = (time.monotonic() - started) / len(requests)  # so that the shares of a batch add up
         return [self._completion(r, i, inputs, out, width, share) for i, r in enumerate(requests)]
 
-    def _constraint(self, grammar: str | None) -> dict[str, Any]:
-        if grammar is None:
-            return {}
-        from xgrammar.contrib.hf import LogitsProcessor
-
-        # A processor follows one generation and cannot be used again; the compiled grammar can.
-        return {"logits_processor": [LogitsProcessor(self._compile(grammar))]}
-
     @property
     def _ends(self) -> list[int]:
         value = self._model.generation_config.eos_token_id
         return [] if value is None else np.ravel(value).tolist()
-
-    @cached_property
-    def _compile(self) -> Any:
-        """From a grammar to what constrains a text, the last ones remembered; None without xgrammar."""
-        try:
-            import xgrammar
-        except ImportError:
-            return None
-        known = xgrammar.TokenizerInfo.from_huggingface(
-            self._tokenizer, vocab_size=self._model.config.vocab_size, stop_token_ids=self._ends or None
-        )
-        return lru_cache(maxsize=16)(xgrammar.GrammarCompiler(known).compile_grammar)
 
     def _completion(
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
