@@ -1,14 +1,15 @@
 """Ways of reading denied findings on labelled panels.
 
-    python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE]…
+    python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…
 
 Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy
 among the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the
 way that the bank chooses. The library is left out, so that only the reading differs. `words` compares what to
 do with denials in a regression on the bank's words: delete them, make them features of their own, or give
 them a row of their own beside that of what is said. `windows`, on panels of long texts: the mean log
-posterior of windows. The films are reports of the Indiana University collection (Demner-Fushman et al. 2016,
-Open-i) whose index terms fall into one of the eight groups of benchmarks/data/films, at most 60 of each.
+posterior of windows. `methods`, where a network is named (`simdx abi train`): accuracy of each method with
+plain and with the chosen reading. The films are reports of the Indiana University collection
+(Demner-Fushman et al. 2016, Open-i) as benchmarks/films.py takes them.
 """
 
 import json
@@ -26,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from simdx import __version__
 from simdx.bank.files import packaged_bank
 from simdx.bench import records
+from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
 from simdx.methods.calibration import rehearse, scores_of
@@ -38,14 +40,15 @@ from simdx.types import Bank, Float, Int
 
 OUT = Path(__file__).resolve().parent.parent / "results" / "reading" / "panels.json"
 EMBEDDER = "wordllama"  # MiniLM is left out too, where it is installed
+METHODS = ("m-smc", "d-smc", "abi", "centroid", "tfidf", "bank-logistic")
 LONG, WINDOW = 300, 120  # words: of a long text, by the median; of a window
 
 
-def measured(panel: str, inside: str, outside: str | None = None) -> dict[str, Any]:
+def measured(panel: str, inside: str, outside: str = "", network: str = "") -> dict[str, Any]:
     """Every way on one panel."""
     source = load_source(panel)
     bank, chosen = packaged_bank(source), replace(source.panel, world=False, embedder=EMBEDDER)
-    cases = records.cases_of(chosen.names, Path(inside), None if outside is None else Path(outside))
+    cases = records.cases_of(chosen.names, Path(inside), Path(outside) if outside else None)
     way, rows, plain = choose_reading(bank), dict[str, Any](), None
     for reading in dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)):
         data = PanelData.prepare(chosen, bank, get_embedder(EMBEDDER), reading=reading)
@@ -61,7 +64,19 @@ def measured(panel: str, inside: str, outside: str | None = None) -> dict[str, A
         if reading == PLAIN and np.median([len(text.split()) for text in cases.texts]) > LONG:
             rows["windows"] = against(plain, by_windows(data, cases.texts), cases.truth)
     words = by_words(bank, cases.texts, cases.truth)
-    return {"n": len(cases.truth), "chosen": way, "ways": rows, "words": words}
+    found = {"n": len(cases.truth), "chosen": way, "ways": rows, "words": words}
+    return found | ({"methods": by_methods(panel, way, cases, network)} if network else {})
+
+
+def by_methods(panel: str, way: str, cases: records.Cases, network: str) -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = {}
+    for method in METHODS:
+        for reading in (PLAIN, way):
+            settings = {"network": network} if method == "abi" else {}
+            classifier = Classifier(panel, method=method, embedder=EMBEDDER, reading=reading, **settings)
+            among = classifier.predict_proba(cases.texts)
+            out.setdefault(method, {})[reading] = round(records.accuracy(among, cases.truth), 4)
+    return out
 
 
 def against(plain: Float, among: Float, truth: Int) -> dict[str, Any]:
@@ -121,7 +136,7 @@ def main() -> None:
         panels[name] = measured(*files.split(":"))
         print(name, json.dumps(panels[name]), flush=True)
         record = {
-            "command": "python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE]…",
+            "command": "python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…",
             "version": __version__,
             "recipe": RECIPE_VERSION,
             "embedder": EMBEDDER,
