@@ -41,7 +41,7 @@ def grid(folder: Path) -> dict[str, list[Verdict]]:
 
 def counts(found: Sequence[Verdict]) -> str:
     by = Counter(one.verdict for one in found)
-    return ", ".join(f"{by[word]} {word}" for word in VERDICTS)
+    return ", ".join(f"{by[word]} {word.replace('agrees', 'agree')}" for word in VERDICTS)
 
 
 def html(records: Sequence[Record]) -> str:
