@@ -136,7 +136,7 @@ def main() -> None:
         panels[name] = measured(*files.split(":"))
         print(name, json.dumps(panels[name]), flush=True)
         record = {
-            "command": "python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…",
+            **records.heading("python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…"),
             "version": __version__,
             "recipe": RECIPE_VERSION,
             "embedder": EMBEDDER,
