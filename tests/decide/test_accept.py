@@ -48,7 +48,10 @@ def test_a_panel_accepts_on_labelled_cases_inside_and_outside(toy_panel: Panel, 
     inside_alone = Classifier(toy_panel, bank, policy=tuned(toy_panel, bank, 0)).infer(CASE, explain=False)
     assert inside_alone.decision.action == "likely"
     assert inside_alone.headline.startswith("Likely: apple")
-    assert "no labelled outside cases; give 60 with" in inside_alone.decision.reason
+    assert (
+        "no labelled outside cases (texts of none of the labels); give 60 with"
+        in inside_alone.decision.reason
+    )
     few = Classifier(toy_panel, bank, policy=tuned(toy_panel, bank, 30)).infer(CASE, explain=False)
     assert few.decision.action == "likely"
     assert "only 30 labelled outside cases" in few.decision.reason

@@ -88,8 +88,8 @@ def new(
     if not unknown:
         lines.append(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
     else:
-        if label and register != "general":
-            lines += _nearest_lines(unknown, every=len(unknown) == len(labels))
+        if label:
+            lines += _nearest_lines(unknown, len(unknown) == len(labels), medical=register != "general")
         build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
         lines += [
             "Next, the panel needs a bank (simulated texts of each label). Three ways, the best first:",
@@ -101,18 +101,20 @@ def new(
     say(json, {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines)
 
 
-def _nearest_lines(unknown: list[str], every: bool) -> list[str]:
-    if every:
+def _nearest_lines(unknown: list[str], every: bool, *, medical: bool) -> list[str]:
+    if every and medical:
         return [
             "the library knows none of these labels. If the texts are not about illness, write "
             "'register: general' into the file"
         ]
-    return [f"the library does not know '{name}' (nearest by meaning: {near(name)})" for name in unknown]
+    return [
+        f"the library does not know '{name}' (nearest by meaning: {near(name, medical)})" for name in unknown
+    ]
 
 
-def near(name: str) -> str:
-    """The library's conditions nearest in meaning to a label that it does not know."""
-    return ", ".join(match.condition.name for match in find(name, 3, medical=True))
+def near(name: str, medical: bool = True) -> str:
+    """The library's conditions, or topics, nearest in meaning to a label that it does not know."""
+    return ", ".join(match.condition.name for match in find(name, 3, medical=medical))
 
 
 def from_library(labels: Iterable[str], register: str) -> dict[str, Condition]:

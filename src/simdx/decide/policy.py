@@ -60,7 +60,7 @@ LEVEL = 0.95
 AIM = 2 / 3  # of the outside cases that may pass, those that a limit is drawn for
 FOLDS = 5
 GIVE = "'simdx policy tune --data … --ood …'"
-UNTESTED = f"no labelled outside cases; give 60 with {GIVE}"
+UNTESTED = f"no labelled outside cases (texts of none of the labels); give 60 with {GIVE}"
 OTHER = f"labelled cases were tried with another bank, embedder, method or policy; repeat {GIVE}"
 FILE = "evidence.json"
 

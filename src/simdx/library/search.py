@@ -51,6 +51,7 @@ def _names() -> dict[str, tuple[Condition, How]]:
             found.setdefault(plain(alias), (c, "alias"))
     for c in conditions():
         found[plain(c.name)] = (c, "name")
+    found.pop("", None)  # an alias such as AN, which is an article elsewhere
     return found
 
 

@@ -192,7 +192,7 @@ class Calibration:
         """What was looked at and speaks against accepting any answer."""
         said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
-            whose = "the labelled cases" if self.basis == "measured" else "the bank's own texts"
+            whose = "the labelled cases" if self.basis == "measured" else "the bank's texts, held out,"
             said.append(f"only {self.accuracy:.0%} of {whose} were classified correctly")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
             said.append(f"background texts are poorly recognised (AUROC {self.auroc:.2f})")
