@@ -109,7 +109,7 @@ def test_the_calibration_error_of_an_answer_is_that_of_its_sentence() -> None:
     assert f"calibration error {100 * found.ece:.0f} %" in found.sentence
     bare = Calibration("rehearsed", ece=0.01, accuracy=0.5)
     assert bare.error_on_cases == (None, None)  # simulated texts say nothing about real ones
-    assert "50% of the bank's own texts" in "; ".join(bare.failures())
+    assert "50% of the bank's texts, held out," in "; ".join(bare.failures())
     measured = replace(bare, basis="measured", n=30)
     assert measured.error_on_cases == (0.01, None)
     assert "50% of the labelled cases" in "; ".join(measured.failures())
