@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +74,11 @@ def _with_second_expert(source: PanelSource) -> PanelSource:
     Over the panels of results/experts it adds three points of accuracy without a label. A packaged panel goes
     without: its labelled cases say that MiniLM adds nothing there.
     """
-    installed = is_installed("minilm") and find_spec("onnxruntime") is not None
-    if source.panel.embedder != LIGHT or os.environ.get("SIMDX_FAST") or not installed:
+    if source.panel.embedder != LIGHT or os.environ.get("SIMDX_FAST") or not is_installed("minilm"):
+        return source
+    from simdx.embedders.minilm import can_run
+
+    if not can_run():
         return source
     return replace(source, panel=replace(source.panel, embedder=f"{LIGHT}+minilm"))
 
