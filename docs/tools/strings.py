@@ -1,7 +1,7 @@
 """The strings that users see, and which of them are new: `python docs/tools/strings.py BASE`.
 
-Writes results/strings.csv: the file, the string, and whether it stands in no file of the commit BASE. A string
-is what an error, a note, a refusal of the service or a help text is given, and the first line of a verb.
+Writes results/strings.csv: file, string, and whether no file of the commit BASE says it. Strings are
+what an error, a note, a refusal of the service or a help text is given, and the first line of a verb.
 """
 
 import ast
