@@ -39,6 +39,9 @@ BATCH = 1024
 PADDED = 1_000_000  # characters of the questions in one batch
 NUCLEUS = 1024  # tokens among which top-p is sought
 LEAST = 100  # texts of a label below which a panel counts as not reached
+REDRAWN = 200  # times that a token is drawn again
+REFUSED = ("names its label", "names another label", "talks about the task", "tell-tale phrase", "refusal")
+TAIL = 100  # characters of a text in which a refused phrase is sought
 COLD = 0.2  # temperature of all that is asked
 SAMPLES, GUESSES = 10, 3
 
@@ -52,11 +55,13 @@ class Sampler:
     """
 
     def __init__(self, simulator: Any, seed: int) -> None:
+        self.never: Callable[[str], bool] | None = None  # says whether a text as begun is refused already
         self._torch, self._tokenizer, self._model = simulator.model_parts
         self._rendered: Callable[[str], str] = simulator.rendered_prompt
         torch, size = self._torch, self._model.config.vocab_size
         words = self._tokenizer.batch_decode([[i] for i in range(min(size, len(self._tokenizer)))])
         ends = {*simulator._ends, self._tokenizer.pad_token_id}
+        self._words = ["" if i in ends else words[i] if i < len(words) else "" for i in range(size)]
         self._last = torch.zeros(size, dtype=torch.bool, device=self._model.device)
         self._last[[i for i, word in enumerate(words) if i in ends or "\n\n" in word]] = True
         self._stops = torch.zeros_like(self._last)
@@ -96,8 +101,11 @@ class Sampler:
         last = self._last if one.stop else self._stops
         found = torch.full((n, one.max_tokens), self._tokenizer.pad_token_id, dtype=torch.long, device=device)
         rows, going = torch.arange(n, device=device), torch.ones(n, dtype=torch.bool, device=device)
+        begun = [one.opening] * n
         for step in range(one.max_tokens):
             token = self._drawn(logits, one)
+            if self.never is not None:
+                token = self._allowed(token, logits, one, begun, rows.tolist())
             found[rows[going], step] = token[going]
             going = going & ~last[token]
             left = int(going.sum())
@@ -122,11 +130,35 @@ class Sampler:
         p = p * (p.cumsum(1) - p < one.top_p)
         return top.indices.gather(1, torch.multinomial(p, 1))[:, 0]
 
+    def _allowed(self, token: Any, logits: Any, one: Request, begun: list[str], rows: list[int]) -> Any:
+        """Tokens that make a refused text are drawn again without them; `begun` grows by what is kept."""
+        drawn, wrong = token.tolist(), list(range(len(rows)))
+        for _ in range(REDRAWN):
+            wrong = [i for i in wrong if self.never and self.never(begun[rows[i]] + self._words[drawn[i]])]
+            if not wrong:
+                break
+            logits[wrong, [drawn[i] for i in wrong]] = -self._torch.inf
+            for i, new in zip(wrong, self._drawn(logits[wrong], one).tolist(), strict=True):
+                drawn[i] = new
+        for i, row in enumerate(rows):
+            begun[row] += self._words[drawn[i]]
+        return self._torch.tensor(drawn, device=token.device)
+
     def _text(self, request: Request, tokens: list[int]) -> tuple[str, str]:
         length = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
         before, stop, _ = text.partition("\n\n") if request.stop else (text, "", "")
         return before, "stop" if stop or length < len(tokens) else "length"
+
+
+def refusal(scrub: Scrubber) -> Callable[[str], bool]:
+    """Whether the end of a text as begun is what the scrubber drops a text for, or starts a new line."""
+
+    def refused(text: str) -> bool:
+        end = text if len(text) <= TAIL else "…" + text[-TAIL:]
+        return "\n" in end or scrub.reason(end) in REFUSED
+
+    return refused
 
 
 def write_texts(
@@ -137,10 +169,12 @@ def write_texts(
     batch: int,
     most: int,
     before: tuple[Bank, dict[str, int]] | None = None,
+    held: bool = False,
 ) -> tuple[Bank, dict[str, int]]:
     """The first usable texts of every label; whatever names a label is dropped and counted, none is kept.
 
-    `before`: a bank that the time cut short, with how many requests of each label it took.
+    `before`: a bank that the time cut short, with how many requests of each label it took. `held`: a token that makes
+    a text refused is not drawn, so that fewer texts have to be dropped.
     """
     plan, sampler = BankPlan(panel, simulator.id, settings), Sampler(simulator, settings.seed)
     scrub = {name: Scrubber.for_topic(panel, name) for name in panel.names}
@@ -163,6 +197,8 @@ def write_texts(
         wanted = (settings.per_label - len(kept[name])) * (asked[name] + 50) / (len(kept[name]) + 20)
         turn = range(asked[name], asked[name] + max(min(batch, int(1.1 * wanted), most - asked[name]), 1))
         asked[name] = turn.stop
+        if held:
+            sampler.never = refusal(scrub[name])
         for words, ended in sampler.texts([plan.planned(name, i).request for i in turn]):
             text = tidy(words, ended)
             reason = scrub[name].reason(text)
@@ -180,7 +216,7 @@ def write_texts(
 
 def write_banks(
     out: Path, model: str, panels: Sequence[str], simulator: Any, late: Callable[[], bool], wanted: int, batch: int,
-    most: int, draws: int,
+    most: int, draws: int, held: bool = False,
 ) -> None:  # fmt: skip
     """Every draw of every panel and setting that is not there yet. A bank that the time cut short says so."""
     for draw in range(draws):
@@ -195,14 +231,16 @@ def write_banks(
                 settings = BuildSettings(per_label=wanted, temperature=temperature, facets=facets, seed=draw,
                                          voice=voice_for(model))  # fmt: skip
                 began = time.monotonic()
-                bank, asked = write_texts(panel, simulator, settings, late, batch, most, before)
+                bank, asked = write_texts(panel, simulator, settings, late, batch, most, before, held)
                 counts = {label: bank.counts.get(label, 0) for label in panel.names}
                 said = f"{place}: {counts}, asked {asked}, {time.monotonic() - began:.0f} s, {dict(bank.rejected)}"
                 print(said, file=sys.stderr, flush=True)
                 if min(counts.values()) < 1:  # no bank; below LEAST it is one, and is reported as not reached
                     continue
-                write_bank(place, bank, panel, {"simulator": simulator.id, "temperature": temperature, "seed": draw,
-                                                "facets": facets, "asked": asked, "cut_by_time": late()})  # fmt: skip
+                how = {"temperature": temperature, "facets": facets, "seed": draw, "held": held}
+                write_bank(
+                    place, bank, panel, {"simulator": simulator.id, **how, "asked": asked, "cut_by_time": late()}
+                )
 
 
 def _manifest(place: Path) -> dict[str, Any] | None:
@@ -332,6 +370,7 @@ def main(
     most: Annotated[int, typer.Option(help="Requests of a label.")] = MOST_ASKED,
     data: Annotated[Path | None, typer.Option(help="Folder of the cases; else $SIMDX_DATA.")] = None,
     draws: Annotated[int, typer.Option(help="Banks of a panel and setting; 0: only ask.")] = DRAWS,
+    held: Annotated[bool, typer.Option(help="Draw no token that names a label or leaves prose.")] = False,
     asking: Annotated[bool, typer.Option(help="Ask before banks are written.")] = True,
     vectors: Annotated[bool, typer.Option(help="Embed what is there, and write nothing new.")] = False,
 ) -> None:
@@ -347,7 +386,7 @@ def main(
 
         if asking:
             ask(out, model, about, simulator, late, data)
-        write_banks(out, model, about, simulator, late, per_label, batch, most, draws)
+        write_banks(out, model, about, simulator, late, per_label, batch, most, draws, held)
         simulator.close()
 
 

@@ -98,6 +98,27 @@ def test_rows_are_dropped_and_prompts_shared_without_changing_a_text() -> None:
     assert len(set(theirs)) == 2
 
 
+def test_a_held_text_never_says_what_is_refused() -> None:
+    torch, simulator = pytest.importorskip("torch"), tiny_network()
+    requests = [Request("my joints", temperature=1.0, max_tokens=12)] * 40
+    sampler = gpu.Sampler(simulator, 0)
+    with torch.no_grad():
+        free = [word for text, _ in sampler.texts(requests) for word in text.split()]
+        often = max(set(free), key=free.count)
+        sampler.never = lambda text: text.endswith(often)
+        held = [word for text, _ in sampler.texts(requests) for word in text.split()]
+    assert often not in held
+    assert len(set(held)) > 5
+
+
+def test_a_text_as_begun_is_refused_for_a_name_and_for_a_new_line() -> None:
+    panel = load_source("case-reports").panel
+    refused = gpu.refusal(gpu.Scrubber.for_topic(panel, "malaria"))
+    assert all(refused(text) for text in ("She had malaria", "The final diagnosis was", "Fever.\n"))
+    assert not refused("She had a fever on every second day")
+    assert not refused("malaria " + "and a fever that came back every second day " * 3)
+
+
 def tiny_network() -> TransformersSimulator:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from tokenizers import Tokenizer, models, pre_tokenizers
