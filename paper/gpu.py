@@ -34,7 +34,7 @@ MODELS = ("qwen2.5-coder-1.5b", "smollm2")
 PANELS = ("case-reports", "symptom-to-diagnosis", "oral-lesions")  # label names limit the first one's yield
 # Folder of the banks: temperature, facets. The paper's setting keeps near-duplicates, as the paper does.
 SETTINGS = {"banks": (0.2, False), "banks-facets": (0.8, True)}
-DRAWS, WANTED, MOST_ASKED = 3, 500, 20_000  # banks of a setting; usable texts and requests of a label
+DRAWS, WANTED, MOST_ASKED = "0,1,2", 500, 20_000  # banks of a setting; usable texts and requests of a label
 BATCH = 1024
 PADDED = 1_000_000  # characters of the questions in one batch
 NUCLEUS = 1024  # tokens among which top-p is sought
@@ -216,10 +216,10 @@ def write_texts(
 
 def write_banks(
     out: Path, model: str, panels: Sequence[str], simulator: Any, late: Callable[[], bool], wanted: int, batch: int,
-    most: int, draws: int, held: bool = False,
+    most: int, draws: Sequence[int], held: bool = False,
 ) -> None:  # fmt: skip
     """Every draw of every panel and setting that is not there yet. A bank that the time cut short says so."""
-    for draw in range(draws):
+    for draw in draws:
         for folder, (temperature, facets) in SETTINGS.items():
             for name in panels:
                 panel = world.load_source(name).panel
@@ -369,13 +369,14 @@ def main(
     per_label: Annotated[int, typer.Option(help="Usable texts of a label.")] = WANTED,
     most: Annotated[int, typer.Option(help="Requests of a label.")] = MOST_ASKED,
     data: Annotated[Path | None, typer.Option(help="Folder of the cases; else $SIMDX_DATA.")] = None,
-    draws: Annotated[int, typer.Option(help="Banks of a panel and setting; 0: only ask.")] = DRAWS,
+    draws: Annotated[str, typer.Option(help="Seeds of the banks, separated by commas; empty: only ask.")] = DRAWS,
     held: Annotated[bool, typer.Option(help="Draw no token that names a label or leaves prose.")] = False,
     asking: Annotated[bool, typer.Option(help="Ask before banks are written.")] = True,
     vectors: Annotated[bool, typer.Option(help="Embed what is there, and write nothing new.")] = False,
 ) -> None:
     """Ask first, since it is quick; then the banks, one draw of everything before the next draw."""
     end, about = time.monotonic() + 60 * minutes, panels.split(",") if panels else PANELS
+    seeds = [int(seed) for seed in draws.split(",") if seed]
     if vectors:
         return embed(out, about, data)
     for model in models.split(",") if models else MODELS:
@@ -386,7 +387,7 @@ def main(
 
         if asking:
             ask(out, model, about, simulator, late, data)
-        write_banks(out, model, about, simulator, late, per_label, batch, most, draws, held)
+        write_banks(out, model, about, simulator, late, per_label, batch, most, seeds, held)
         simulator.close()
 
 

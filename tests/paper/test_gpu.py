@@ -44,7 +44,7 @@ def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _write(folder: Path, most: int = 400, late: bool = False) -> None:
     simulator = ScriptedSimulator(concurrency=30, leak=0.2)
-    gpu.write_banks(folder, "small", [PANEL], simulator, lambda: late, 20, 30, most, 3)
+    gpu.write_banks(folder, "small", [PANEL], simulator, lambda: late, 20, 30, most, (0, 1, 2))
 
 
 @pytest.mark.usefixtures("_scripted")
