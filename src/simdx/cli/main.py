@@ -30,15 +30,15 @@ VERBS = {
     "models": ("models.app", "Model weights: list, download, verify."),
     "bank": ("bank.app", "Banks (simulated texts of each label): make, check."),
     "abi": ("models.abi", "A network that answers as D-SMC does: train, report."),
-    "bench": ("bench.app", "Measure speed on this machine."),
+    "bench": ("scale.bench", "Measure speed on this machine."),
     "review": ("evaluate.review", "Blinded expert review of cases and banks."),
     "policy": ("evaluate.policy", "Decision thresholds: tune, show."),
     "serve": ("serve", "Answer over HTTP: API, CDS Hooks, FHIR and a web page."),
-    "token": ("audit.tokens", "Tokens: who may call the service."),
-    "audit": ("audit.app", "The audit log of the service: export, verify."),
+    "token": ("serve.token", "Tokens: who may call the service."),
+    "audit": ("serve.audit", "The audit log of the service: export, verify."),
     "mcp": ("serve.mcp", "Answer an assistant's tool calls (Model Context Protocol)."),
     "scale": ("scale.app", "Many cases on a machine or cluster; banks from servers."),
-    "validate": ("bench.validate", "Check the recipe's constants on other panels."),
+    "validate": ("scale.validate", "Check the recipe's constants on other panels."),
 }
 
 

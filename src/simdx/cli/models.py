@@ -12,8 +12,8 @@ from typer import Argument, Option, Typer
 
 from simdx.abc.prior import Prior
 from simdx.cli import options
-from simdx.cli.options import File
-from simdx.cli.output import Progress, note, say
+from simdx.cli.options import File, Told, verb
+from simdx.cli.output import Progress, note
 from simdx.datasets import read_cases
 from simdx.embedders import embed_texts
 from simdx.errors import BadInput, RunFailed
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 app = Typer()
 
 
-@app.command("list")
-def list_(json: options.AsJson = False) -> None:
+@verb(app, "list")
+def list_() -> Told:
     """List the named models with size, licence and sources, and whether each is on this machine."""
     rows = []
     for m in REGISTRY.values():
@@ -49,33 +49,29 @@ def list_(json: options.AsJson = False) -> None:
         f"{'here' if row['here'] else 'not pulled':10}  {row['description']}"
         for row in rows
     ]
-    say(json, {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}")
+    return {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}"
 
 
-@app.command()
-def pull(
-    name: Annotated[str, Argument(help="A name from 'models list'.")], json: options.AsJson = False
-) -> None:
+@verb(app)
+def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> Told:
     """Download a model, check its SHA-256 and put it into the cache folder."""
     from simdx.models.fetch import pull as pull_model
 
     path = str(pull_model(name, report=note))
-    say(json, {"name": name, "path": path}, path)
+    return {"name": name, "path": path}, path
 
 
-@app.command()
+@verb(app)
 def verify(
     name: Annotated[str | None, Argument(help="A model; default: all on this machine.")] = None,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
     chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
-    results = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
-    bad = {k: v for k, v in results.items() if v}
-    found = {name: problem or "ok" for name, problem in results.items()}
-    say(json, {"ok": not bad, "models": found}, *(f"{name:20} {said}" for name, said in found.items()))
-    if bad:
-        raise RunFailed("; ".join(f"{k}: {v}" for k, v in bad.items()))
+    problems = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
+    bad = [f"{name}: {problem}" for name, problem in problems.items() if problem]
+    found = {name: problem or "ok" for name, problem in problems.items()}
+    lines = (f"{name:20} {said}" for name, said in found.items())
+    return {"ok": not bad, "models": found}, *lines, *([RunFailed("; ".join(bad))] if bad else [])
 
 
 # --------------------------------------------------------------------------- simdx library
@@ -83,12 +79,11 @@ def verify(
 library = Typer()
 
 
-@library.command()
+@verb(library)
 def search(
     query: Annotated[str, Argument(help="A name, an ICD-10 code, or what it is about.")],
     most: Annotated[int, Option(min=1, max=100, help="Highest number of rows.")] = 10,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Find conditions and everyday topics by name, alias, code or meaning."""
     if not query.strip():
         raise BadInput("the query is empty: give a name, an ICD-10 code or some words")
@@ -99,14 +94,13 @@ def search(
         f"{'emergency' if m.condition.emergency else '':10}{m.how}"
         for m in found
     ]
-    say(json, {"query": query, "conditions": rows}, *lines)
+    return {"query": query, "conditions": rows}, *lines
 
 
-@library.command()
+@verb(library)
 def show(
     name: Annotated[str, Argument(help="A condition: its name, an alias or its ICD-10 code.")],
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Show a condition and its texts."""
     match = meant_by(name)
     if match is None:
@@ -120,7 +114,7 @@ def show(
     lines += [f"  {title}: {', '.join(names)}" for title, names in also if names]
     lines += [f"\n  [{text.register}] {text.text}" for text in own]
     rows = [{"register": t.register, "text": t.text} for t in own]
-    say(json, {**asdict(c), "texts": rows}, *lines)
+    return {**asdict(c), "texts": rows}, *lines
 
 
 # --------------------------------------------------------------------------- simdx abi
@@ -128,23 +122,21 @@ def show(
 abi = Typer()
 
 
-@abi.command()
-@options.spread
+@verb(abi)
 def train(
     *,
     panel: options.PanelName = "oral-lesions",
     chosen: options.PanelDataOptions,
-    observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
-    objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
+    observations: Annotated[str, "bank, or a file of unlabelled cases."] = "bank",
+    objective: Annotated[str, "kl | particles | mean (the paper's)"] = "kl",
     prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Allow any prior.")] = False,
     populations: options.Populations = 5,
-    out: Annotated[File, Option(help="The network's folder; default: the panel's own.")] = None,
-    count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
-    epochs: Annotated[int | None, Option(help="Highest number of epochs; default 60 or 30.")] = None,
-    learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
+    out: Annotated[File, "The network's folder; default: the panel's own."] = None,
+    count: Annotated[int | None, "Training observations; default 40,000 or 240,000."] = None,
+    epochs: Annotated[int | None, "Highest number of epochs; default 60 or 30."] = None,
+    learning_rate: Annotated[float | None, "Adam's learning rate; default .003 or .005."] = None,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
     from simdx.amortised.network import default_folder, save
     from simdx.amortised.train import TrainSettings
@@ -163,28 +155,25 @@ def train(
         network = run(panel_data, settings, vectors=vectors, source=source, on_progress=bar.trained)
     folder, metrics = out or default_folder(panel_data), network.card.metrics
     save(network, folder)
-    say(
-        json,
+    return (
         {"network": str(folder), **network.card.model_dump(mode="json")},
         f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
         f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
     )
 
 
-@abi.command()
-@options.spread
+@verb(abi)
 def report(
-    data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
-    network: Annotated[File, Option(help="The network's folder; default: the last.")] = None,
-    panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
+    data: Annotated[Path, "Cases the network never saw: JSONL, CSV, Parquet."],
+    network: Annotated[File, "The network's folder; default: the last."] = None,
+    panel: Annotated[str | None, "Panel name or file; default: the network's."] = None,
     *,
     chosen: options.PanelDataOptions,
-    ood: Annotated[File, Option(help="Cases of none of the labels.")] = None,
+    ood: Annotated[File, "Cases of none of the labels."] = None,
     prior: options.PriorOptions,
-    draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
+    draws: Annotated[int, "Accepted draws of the D-SMC reference."] = 2000,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Compare a network with D-SMC case by case: agreement, spread, disagreements, out of class."""
     from simdx.abc.space import Space
     from simdx.amortised import fidelity
@@ -224,7 +213,7 @@ def report(
         other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
     cases = fidelity.rows(comparison, ids, panel_data.panel.names)
-    say(json, {**record, "cases": cases}, *fidelity.in_words(record))
+    return {**record, "cases": cases}, *fidelity.in_words(record)
 
 
 def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:

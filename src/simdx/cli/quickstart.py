@@ -17,7 +17,7 @@ from simdx.bank import plan
 from simdx.bank.files import bank_for, name_bank, read_bank
 from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
-from simdx.cli.options import Many
+from simdx.cli.options import Many, verb
 from simdx.cli.output import ask, note, say
 from simdx.cli.panel import from_library, near
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
@@ -31,17 +31,16 @@ from simdx.simulators import identity_of
 SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 
+@verb()
 def quickstart(
     labels: Annotated[Many, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
-    out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
+    out: Annotated[Path, "The folder for panel, bank and calibration."] = Path("panel"),
     register: options.Register = "clinician",
-    simulator: Annotated[
-        str | None, Option(help="Model for the bank: NAME, FILE.gguf, openai:MODEL@URL.")
-    ] = None,
+    simulator: Annotated[str | None, "Model for the bank: NAME, FILE.gguf, openai:MODEL@URL."] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
-    text: Annotated[Many, Option(help="A case to classify; default: it is asked for.")] = None,
+    text: Annotated[Many, "A case to classify; default: it is asked for."] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: accept what is shown.")] = False,
-    serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
+    serve: Annotated[bool, "Open the page at the end."] = True,
     fast: options.Fast = False,
 ) -> None:
     """From label names to answers: a panel, a bank, its calibration, your cases, the page.
