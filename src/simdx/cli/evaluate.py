@@ -102,7 +102,9 @@ def _apart(
         return inside, outside
     packaged = ood == "oral-lesions" and not Path(ood).exists()
     more = load_oral().ood if packaged else read_cases(ood, columns=columns, labelled=False)
-    return inside, more if outside is None else replace(more, cases=(*outside.cases, *more.cases))
+    if outside is None or more is None:
+        return inside, outside or more
+    return inside, replace(more, cases=(*outside.cases, *more.cases))
 
 
 @verb()

@@ -73,12 +73,12 @@ def verb(app: Typer | None = None, name: str | None = None) -> Callable[[Callabl
             json = given.pop("json") if returns else False
             for group, fields in groups.items():
                 given[group] = hints[group](**{field: given.pop(field) for field in fields})
-            *told, last = call(**given) or (None,)
-            if isinstance(last, SimdxError):
-                say(json, *told)
-                raise last
-            if told or last is not None:
-                say(json, *told, last)
+            found = list(call(**given) or ())
+            failure = found.pop() if found and isinstance(found[-1], SimdxError) else None
+            if found:
+                say(json, *found)
+            if failure is not None:
+                raise failure
 
         del run.__wrapped__  # Typer would read the options of the function itself
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -181,7 +181,7 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
     if few == 0:
         yield "the calibration of this method was never measured"
     elif few is not None and few < LEAST_EFFECTIVE:
-        yield f"only {few:.1f} effective simulations support the answer"
+        yield f"only {few:.1f} simulated texts carry the answer"
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:

@@ -179,7 +179,7 @@ class Desk(TunedThresholds):
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
             )
-            p_value, score = facts.alarm_p, float(alarms.score[i])
+            score, p_value = float(alarms.score[i]), float(alarms.p_value[i])
             out.append(
                 DecisionParts(
                     decision=decide(panel, facts, self.policy, promise),

@@ -332,7 +332,10 @@ def policy_words(policy: Policy) -> Iterator[str]:
     )
     limits = [
         (t.out_of_class, "review  if the probability of none of these is at least {:g}"),
-        (t.typicality, "review  if typicality is below {:g}"),
+        (
+            t.typicality,
+            "review  if under {:g} of all simulated texts are as unusual as the text (typicality)",
+        ),
         (
             t.alarm or None,
             "review  if independent views support the answer less than usual for a correct one",
