@@ -98,10 +98,8 @@ def import_(
         list[Path] | None,
         Argument(metavar="REPLY…]", help="Replies of a chat model to 'bank ask'; - reads one here."),
     ] = None,
-    panel: Annotated[str | None, Option("--panel", help="With --from: a packaged panel or a file.")] = None,
-    source: Annotated[
-        File, Option("--from", help="A file (JSONL, CSV, Parquet) with label and text.")
-    ] = None,
+    panel: Annotated[str | None, "--panel", "With --from: a packaged panel or a file."] = None,
+    source: Annotated[File, "--from", "A file (JSONL, CSV, Parquet) with label and text."] = None,
     out: Annotated[File, "The bank folder; default for replies: beside the panel."] = None,
     background: Annotated[File, "With --from: texts of none of the labels."] = None,
     texts_per_label: TextsPerLabel = 25,
@@ -227,7 +225,7 @@ def build(
     timeout: Annotated[float | None, "Seconds a server has for one answer; default 300."] = None,
     price_in: Annotated[float | None, Option(min=0, help="Price of a million prompt tokens.")] = None,
     price_out: Annotated[float | None, Option(min=0, help="Price of a million generated tokens.")] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Estimate the requests; send none.")] = False,
+    dry_run: Annotated[bool, "--dry-run", "Estimate the requests; send none."] = False,
 ) -> Told:
     """Build a bank: ask a language model for the missing texts. It is safe to kill and to run again."""
     from simdx.upkeep import calibrate_panel, made_by, weaknesses
@@ -340,7 +338,7 @@ def conditions(
 def show(
     folder: Folder,
     panel: Annotated[str | None, "The panel of the bank, unless it is packaged."] = None,
-    picture: Annotated[File, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
+    picture: Annotated[File, "--map", "Write a 2-D map of the bank (SVG)."] = None,
     stats: Annotated[bool, "Lengths, diversity and nearest-label confusions."] = True,
     allow_remote: options.AllowRemote = False,
 ) -> Told:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from simdx.cli import options
 from simdx.cli.options import File, Told, verb
@@ -36,8 +36,8 @@ def classify(
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
     policy: Annotated[File, "Decision policy (YAML); default: the panel's."] = None,
-    ask: Annotated[bool, Option("--ask", help="Also name what to ask for next.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print the whole answer in words.")] = False,
+    ask: Annotated[bool, "--ask", "Also name what to ask for next."] = False,
+    verbose: Annotated[bool, "--verbose", "-v", "Print the whole answer in words."] = False,
     json: options.AsJson = False,
     html: Annotated[File, "Also write the answer as an HTML page."] = None,
 ) -> None:

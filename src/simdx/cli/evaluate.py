@@ -37,7 +37,7 @@ def evaluate(
     coverage: Annotated[float, "Coverage of conformal sets."] = 0.9,
     out: Annotated[File, "Folder for rows, metrics and report."] = None,
     resume: Annotated[bool, "Continue a killed run that had the same --out."] = True,
-    show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
+    show_texts: Annotated[bool, "--show-texts", "Quote case texts in the report."] = False,
     compare: Annotated[
         Many, Option(metavar="METHOD", help="Methods to compare with: A,B or A:MODEL.")
     ] = None,
@@ -201,7 +201,7 @@ def make(
     reviewer: Annotated[Many, "A reviewer; repeatable."] = None,
     sample: Annotated[int | None, "Review a random sample of this size."] = None,
     revise: Annotated[File, "An earlier review: its cases to revise."] = None,
-    show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
+    show_label: Annotated[bool, "--show-label", "Show the intended label."] = False,
     layout: options.CaseColumns,
     seed: Annotated[int, "Seed of sample and order."] = 0,
 ) -> Told:
@@ -228,7 +228,7 @@ def make(
 @verb(review, "import")
 def import_(
     folder: Review,
-    source: Annotated[Path, Option("--from", help="A filled form (HTML or CSV).")],
+    source: Annotated[Path, "--from", "A filled form (HTML or CSV)."],
     role: Annotated[str, "What the reviewer is, e.g. 'oral pathologist'."],
 ) -> Told:
     """Check a filled form and store its scores beside the data."""

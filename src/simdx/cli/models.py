@@ -129,7 +129,7 @@ def train(
     chosen: options.PanelDataOptions,
     observations: Annotated[str, "bank, or a file of unlabelled cases."] = "bank",
     objective: Annotated[str, "kl | particles | mean (the paper's)"] = "kl",
-    prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Allow any prior.")] = False,
+    prior_conditioned: Annotated[bool, "--prior-conditioned", "Allow any prior."] = False,
     populations: options.Populations = 5,
     out: Annotated[File, "The network's folder; default: the panel's own."] = None,
     count: Annotated[int | None, "Training observations; default 40,000 or 240,000."] = None,

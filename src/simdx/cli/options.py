@@ -1,9 +1,10 @@
 """How a verb is declared, and the options that several verbs share.
 
-`@verb(app)` makes a command of a function. A string beside a parameter's type is the help of its option. A
-parameter that is a group of options (a dataclass) is spread: each field becomes an option with the field's
-name, help and default. A verb returns what it found: the object that `--json` prints, then the lines that are
-printed otherwise, and a failure last where it ends in one. One that prints by itself takes `json`.
+`@verb(app)` makes a command of a function. Strings beside a parameter's type are the help of its option and,
+before it, names other than the parameter's. A parameter that is a group of options (a dataclass) is spread:
+each field becomes an option with the field's name, help and default. A verb returns what it found: the object
+that `--json` prints, then the lines that are printed otherwise, and a failure last where it ends in one. One
+that prints by itself takes `json`.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ if TYPE_CHECKING:
 Told = tuple[Any, ...]  # a JSON object, then lines, then perhaps a failure
 File = Path | None
 Many = list[str] | None
-PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
-PanelNames = Annotated[Many, Option("--panel", help="A packaged panel or a panel file; repeatable.")]
-AllowRemote = Annotated[bool, Option("--allow-remote", help="Allow case text to leave this machine.")]
-AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
+PanelName = Annotated[str, "--panel", "A packaged panel or the path of a panel file."]
+PanelNames = Annotated[Many, "--panel", "A packaged panel or a panel file; repeatable."]
+AllowRemote = Annotated[bool, "--allow-remote", "Allow case text to leave this machine."]
+AsJson = Annotated[bool, "--json", "Print one JSON object."]
 NonePrior = Annotated[
     float | None, Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's.")
 ]
-Fast = Annotated[bool, Option("--fast", help="Use the light embedder alone, even where MiniLM is installed.")]
-Network = Annotated[str | None, Option("--network", help="For abi: the folder of the trained network.")]
-Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of the prior mass.")]
+Fast = Annotated[bool, "--fast", "Use the light embedder alone, even where MiniLM is installed."]
+Network = Annotated[str | None, "--network", "For abi: the folder of the trained network."]
+Populations = Annotated[int, "--populations", "T: the tolerance keeps 2^-T of the prior mass."]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
 Register = Annotated[str, "clinician | patient | case-report | plain | general."]
-TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
+TextColumn = Annotated[str, "--text-column", "Column of the text."]
 Resamples = Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
 
 
@@ -90,9 +91,9 @@ def verb(app: Typer | None = None, name: str | None = None) -> Callable[[Callabl
 
 def _option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:
     kind = getattr(kind, "type", kind)  # of an InitVar
-    said = get_args(kind)[1:]
-    if said and isinstance(said[0], str):
-        kind = Annotated[get_args(kind)[0], Option(help=said[0])]
+    *names, said = [one for one in get_args(kind)[1:] if isinstance(one, str)] or [None]
+    if said is not None:
+        kind = Annotated[get_args(kind)[0], Option(*names, help=said)]
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 
@@ -139,11 +140,9 @@ class MethodOptions(PanelDataOptions):
 
     method: Annotated[
         str,
-        Option(
-            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
-            "setfit | setfit-real | zerogen | nli | gliclass; by a language model: logits | elicited | "
-            "ensemble | fidelity | likelihood | voices; by a decision server: systemone."
-        ),
+        "auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
+        "setfit | setfit-real | zerogen | nli | gliclass; by a language model: logits | elicited | "
+        "ensemble | fidelity | likelihood | voices; by a decision server: systemone.",
     ] = "auto"
     engine: Annotated[str, "exact | particles | live"] = "exact"
     kernel: Annotated[str | None, "soft | hard; default: the method's own."] = None
@@ -153,7 +152,7 @@ class MethodOptions(PanelDataOptions):
     stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop below this acceptance.")] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="m-smc: DiscreteJump's p; default 0.5.")] = None
     reading: Annotated[str | None, "Denied findings: plain | light | cut | denied | found | heavy."] = None
-    closed: Annotated[bool, Option("--closed", help="Leave none of these out of the answer.")] = False
+    closed: Annotated[bool, "--closed", "Leave none of these out of the answer."] = False
     seed: Seed = 0
 
 
@@ -165,7 +164,7 @@ class AnswerOptions(MethodOptions):
     simulator: Annotated[str | None, "The language model, where the method asks one."] = None
     budget: Annotated[int | None, Option(min=1, help="Most simulations or questions per case.")] = None
     network: Network = None
-    real_cases: Annotated[File, Option("--real", help="Your own labelled cases to learn from.")] = None
+    real_cases: Annotated[File, "--real", "Your own labelled cases to learn from."] = None
     unlabelled: Annotated[File, "Unlabelled cases to learn from."] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:

@@ -130,7 +130,7 @@ def from_library(labels: Iterable[str], register: str) -> dict[str, Condition]:
 def describe(
     path: PanelFile,
     simulator: Annotated[str, "The model that proposes; see 'simdx bank build'."] = "smollm2",
-    yes: Annotated[bool, Option("--yes", help="Write what is shown without asking.")] = False,
+    yes: Annotated[bool, "--yes", "Write what is shown without asking."] = False,
 ) -> Told:
     """Have a model propose the missing descriptions; you see each before it is written."""
     chosen = load_panel(path)

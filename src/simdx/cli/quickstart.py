@@ -39,7 +39,7 @@ def quickstart(
     simulator: Annotated[str | None, "Model for the bank: NAME, FILE.gguf, openai:MODEL@URL."] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
     text: Annotated[Many, "A case to classify; default: it is asked for."] = None,
-    yes: Annotated[bool, Option("--yes", help="Ask nothing: accept what is shown.")] = False,
+    yes: Annotated[bool, "--yes", "Ask nothing: accept what is shown."] = False,
     serve: Annotated[bool, "Open the page at the end."] = True,
     fast: options.Fast = False,
 ) -> None:

@@ -41,7 +41,7 @@ def classify(
     cpus: Annotated[int | None, Option(min=1, help="Cores to use without --address.")] = None,
     gpus: Annotated[float, Option(min=0, help="GPUs each engine actor takes.")] = 0.0,
     embedder_gpus: Annotated[float, Option(min=0, help="GPUs each embedder actor takes.")] = 0.0,
-    in_process: Annotated[bool, Option("--in-process", help="Use one process on this machine.")] = False,
+    in_process: Annotated[bool, "--in-process", "Use one process on this machine."] = False,
 ) -> Told:
     """Classify every row of Parquet files. It is safe to kill and to run again: it continues."""
     from simdx.methods import Settings

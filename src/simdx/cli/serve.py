@@ -44,7 +44,7 @@ class ServeOptions:
     embedder: Embedder = None
     fast: InitVar[options.Fast] = False
     allow_remote: options.AllowRemote = False
-    require_token: Annotated[bool, Option("--require-token", help="Ask for tokens on loopback too.")] = False
+    require_token: Annotated[bool, "--require-token", "Ask for tokens on loopback too."] = False
     token_file: Annotated[File, "Where 'simdx token' keeps tokens."] = None
     audit_url: Annotated[
         str | None,
@@ -52,10 +52,8 @@ class ServeOptions:
     ] = None
     audit_key: Annotated[File, "Key file of the audit log; made when absent."] = None
     audit_checkpoints: Checkpoints = None
-    allowed_hosts: Annotated[Many, Option("--allowed-host", help="A further host name; needs tokens.")] = None
-    cors_origins: Annotated[
-        Many, Option("--cors-origin", help="A web origin that may call; needs tokens.")
-    ] = None
+    allowed_hosts: Annotated[Many, "--allowed-host", "A further host name; needs tokens."] = None
+    cors_origins: Annotated[Many, "--cors-origin", "A web origin that may call; needs tokens."] = None
     public_url: Annotated[str | None, "Its address, for links in cards; needs tokens."] = None
     fhir_servers: Annotated[
         Many, Option("--fhir-server", metavar="URL", help="A FHIR server to fetch attachments from.")
@@ -85,7 +83,7 @@ def serve(
     cds_client_panel: Annotated[
         Many, Option(metavar="ISSUER=PANEL", help="A panel it may ask; default: all.")
     ] = None,
-    access_log: Annotated[bool, Option("--access-log", help="Log id, route, status and time.")] = False,
+    access_log: Annotated[bool, "--access-log", "Log id, route, status and time."] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a web page at /. Binds to loopback by default."""
     try:
@@ -131,7 +129,7 @@ def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
 
 token = Typer()
 
-TokenPlace = Annotated[File, Option("--token-file", help="Default: the service's own, in its data folder.")]
+TokenPlace = Annotated[File, "--token-file", "Default: the service's own, in its data folder."]
 
 
 @verb(token)
@@ -187,10 +185,8 @@ def _shown(token: Token) -> dict[str, Any]:
 
 audit = Typer()
 
-LogUrl = Annotated[
-    str | None, Option("--url", help="sqlite:///FILE or postgresql://…; default: the service's.")
-]
-LogKey = Annotated[File, Option("--key", help="The log's key file; default: the service's.")]
+LogUrl = Annotated[str | None, "--url", "sqlite:///FILE or postgresql://…; default: the service's."]
+LogKey = Annotated[File, "--key", "The log's key file; default: the service's."]
 
 
 @verb(audit)
@@ -226,7 +222,7 @@ def export(
 
 @verb(audit)
 def verify(
-    source: Annotated[File, Option("--from", help="An exported JSONL instead of the log.")] = None,
+    source: Annotated[File, "--from", "An exported JSONL instead of the log."] = None,
     head: Annotated[str | None, "The head noted earlier; it must still be in the chain."] = None,
     checkpoints: Annotated[
         list[Path] | None, "The log's checkpoint file; one for each machine. Default: the service's."
