@@ -28,7 +28,7 @@ from simdx.answer import (
 from simdx.decide import explain as why
 from simdx.decide.alarm import Alarms, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, Tried, too_few
+from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
@@ -234,11 +234,11 @@ class Desk(TunedThresholds):
         other.__dict__["alarm"] = self.alarm if policy is self.policy else self.fresh_alarm
         return other
 
-    def tried(self, observations: Observations, table: AnswerTable) -> Tried:
-        """Which answers pass every check on themselves, whatever is missing of the panel."""
+    def tried(self, observations: Observations, table: AnswerTable) -> Float:
+        """Which answers pass every check on themselves, whatever the panel lacks; for `none_limit`."""
         parts = self.decide(observations, table, explain=False)
         passed = np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
-        return Tried(passed, table.out_of_class)
+        return np.where(passed, -np.inf if table.out_of_class is None else table.out_of_class, np.inf)
 
     def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
         """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
@@ -253,14 +253,13 @@ class Desk(TunedThresholds):
         policy = tuned(np.arange(len(truth)))
         if outside is None:
             return policy
-        accepted = np.zeros(len(truth), dtype=bool)
+        inside = np.full(len(truth), np.inf)
         fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
         for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
             held = np.flatnonzero(fold == f)
             other = self.under(tuned(np.flatnonzero(fold != f)))
-            accepted[held] = other.tried(cases.at(held), answers.at(held)).passed
+            inside[held] = other.tried(cases.at(held), answers.at(held))
         wrong = answers.posterior.argmax(axis=1) != truth
-        inside = Tried(accepted, answers.out_of_class)
         found = self._evidence(policy, inside, wrong, outside, "labelled cases of the user's own")
         return replace(policy, evidence=found)
 
@@ -271,7 +270,7 @@ class Desk(TunedThresholds):
         return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
 
     def _evidence(
-        self, policy: Policy, inside: Tried, wrong: Mask, outside: Observations, source: str
+        self, policy: Policy, inside: Float, wrong: Mask, outside: Observations, source: str
     ) -> AcceptEvidence:
         beyond = self.under(policy).tried(outside, self._answered(outside, self._uniform))
         return AcceptEvidence.counted(inside, wrong, beyond, self.evidence_key(policy), source)
