@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,24 +32,19 @@ app = Typer()
 @verb(app, "list")
 def list_() -> Told:
     """List the named models with size, licence and sources, and whether each is on this machine."""
-    rows = []
+    rows, lines = [], []
     for m in REGISTRY.values():
-        try:
+        here = False
+        with suppress(Exception):
             here = folder_of(m).exists()
-        except Exception:
-            here = False
-        sources = [f"hub:{m.hub}"] if m.hub else []
-        sources += [f"package:{m.package}"] if m.package else []
-        sources += [f"index:{m.wheels.requirements[0]}"] if m.wheels else []
-        rows.append(
-            {"name": m.name, "kind": m.kind, "megabytes": m.megabytes, "licence": m.licence, "here": here,
-             "description": m.description, "sources": sources, "sha256": dict(m.files), "extra": m.extra}
-        )  # fmt: skip
-    lines = [
-        f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} "
-        f"{'here' if row['here'] else 'not pulled':10}  {row['description']}"
-        for row in rows
-    ]
+        wheel = m.wheels.requirements[0] if m.wheels else None
+        places = {"hub": m.hub, "package": m.package, "index": wheel}
+        kept = ("name", "kind", "megabytes", "licence", "description", "extra")
+        row: dict[str, Any] = {key: getattr(m, key) for key in kept}
+        sources = [f"{kind}:{place}" for kind, place in places.items() if place]
+        rows.append(row | {"here": here, "sources": sources, "sha256": dict(m.files)})
+        state = f"{'here' if here else 'not pulled':10}  {m.description}"
+        lines.append(f"{m.name:20} {m.kind:9} {m.megabytes:>5} MB  {m.licence:11} {state}")
     return {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}"
 
 
@@ -185,7 +181,10 @@ def report(
     else:
         found = load(network)
         if chosen.embedder is None:
-            chosen = replace(chosen, embedder=_embedder_name(found.card.embedder))
+            # From its id to the name to ask for it by: 'wordllama/…+minilm/…' -> 'wordllama+minilm'.
+            parts = (part.partition("/") for part in found.card.embedder.split("+"))
+            names = (rest.split("@")[0] if kind == "sentence" else kind for kind, _, rest in parts)
+            chosen = replace(chosen, embedder="+".join(names))
         panel_data = chosen.panel_data(panel or found.card.panel)
     found.check(panel_data)
     if draws < 2:
@@ -222,12 +221,3 @@ def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:
     gold = [case.fields.get("label") for case in dataset.cases]
     index = np.array([names.index(label) if label in names else -1 for label in gold])
     return embed_texts(panel_data.embedder, dataset.texts), [case.id for case in dataset.cases], index
-
-
-def _embedder_name(identity: str) -> str:
-    """The name to ask for an embedder by, from its id: 'wordllama/…+minilm/…' -> 'wordllama+minilm'."""
-    names = []
-    for part in identity.split("+"):
-        kind, _, rest = part.partition("/")
-        names.append(rest.split("@")[0] if kind == "sentence" else kind)
-    return "+".join(names)

@@ -91,9 +91,8 @@ def verb(app: Typer | None = None, name: str | None = None) -> Callable[[Callabl
 
 def _option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:
     kind = getattr(kind, "type", kind)  # of an InitVar
-    *names, said = [one for one in get_args(kind)[1:] if isinstance(one, str)] or [None]
-    if said is not None:
-        kind = Annotated[get_args(kind)[0], Option(*names, help=said)]
+    if strings := [one for one in get_args(kind)[1:] if isinstance(one, str)]:
+        kind = Annotated[get_args(kind)[0], Option(*strings[:-1], help=strings[-1])]
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 

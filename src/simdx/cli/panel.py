@@ -86,8 +86,15 @@ def new(
     if not unknown:
         lines.append(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
     else:
-        if label:
-            lines += _nearest_lines(unknown, len(unknown) == len(labels), medical=register != "general")
+        medical = register != "general"
+        if label and medical and len(unknown) == len(labels):
+            lines.append(
+                "the library knows none of these labels. If the texts are not about illness, write "
+                "'register: general' into the file"
+            )
+        elif label:
+            known = "(nearest by meaning: {})"
+            lines += [f"the library does not know '{n}' {known.format(near(n, medical))}" for n in unknown]
         build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
         lines += [
             "Next, the panel needs a bank (simulated texts of each label). Three ways, the best first:",
@@ -97,17 +104,6 @@ def new(
             f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
         ]
     return {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines
-
-
-def _nearest_lines(unknown: list[str], every: bool, *, medical: bool) -> list[str]:
-    if every and medical:
-        return [
-            "the library knows none of these labels. If the texts are not about illness, write "
-            "'register: general' into the file"
-        ]
-    return [
-        f"the library does not know '{name}' (nearest by meaning: {near(name, medical)})" for name in unknown
-    ]
 
 
 def near(name: str, medical: bool = True) -> str:

@@ -54,8 +54,12 @@ def quickstart(
     if simulator is not None:
         identity_of(simulator)
     given = [(name.strip(), said.strip()) for name, _, said in (item.partition("=") for item in labels or [])]
-    if file.is_file():
-        _check_same(file, given)
+    if file.is_file():  # the same command again continues where it was; other labels are another panel
+        there = {label.name: label.description for label in load_panel(file).labels}
+        changed = any(said and said != there.get(name) for name, said in given)
+        if changed or (given and there.keys() != dict(given).keys()):
+            raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
+        note(f"continuing with {file}")
     else:
         _write_panel(file, given, register, yes)
     if simulator is None and not _has_bank(file):
@@ -87,15 +91,6 @@ def _step(what: str, *command: object) -> None:
 
 
 # --------------------------------------------------------------------------- the panel
-
-
-def _check_same(file: Path, given: list[tuple[str, str]]) -> None:
-    """The same command again continues where it was; other labels are another panel."""
-    there = {label.name: label.description for label in load_panel(file).labels}
-    changed = any(said and said != there.get(name) for name, said in given)
-    if changed or (given and there.keys() != dict(given).keys()):
-        raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
-    note(f"continuing with {file}")
 
 
 def _write_panel(file: Path, given: list[tuple[str, str]], register: str, yes: bool) -> None:

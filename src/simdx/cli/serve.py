@@ -99,7 +99,12 @@ def serve(
     given = {name: value for name, value in asdict(chosen).items() if value is not None}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if panel:
-        given["panels"] = dict(_panel_and_bank(item) for item in panel)
+        given["panels"] = {}
+        for item in panel:
+            name, separator, bank = item.partition("=")
+            if not name or (separator and not bank):
+                raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
+            given["panels"][name] = bank or None
     panels = [_issuer_and(item, "--cds-client-panel", "PANEL") for item in cds_client_panel or ()]
     clients = [_issuer_and(item, "--cds-client", "KEYS") for item in cds_client or ()]
     if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
@@ -109,13 +114,6 @@ def serve(
         for issuer, keys in clients
     )
     run(ServiceConfig(**given, cds_clients=cds_clients), note, access_log)
-
-
-def _panel_and_bank(item: str) -> tuple[str, str | None]:
-    panel, separator, bank = item.partition("=")
-    if not panel or (separator and not bank):
-        raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
-    return panel, bank or None
 
 
 def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
