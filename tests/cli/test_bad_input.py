@@ -118,6 +118,7 @@ library show zz                                         | has no condition 'zz'
 models pull zz                                          | unknown model
 models verify zz                                        | unknown model
 bank ask --panel zz                                     | zz
+bank ask P --out no/such/p.txt                          | does not exist
 bank import                                             | say which panel
 bank import tickets.yaml empty.jsonl                    | no text of a label was found
 bank import tickets.yaml latin.csv                      | save the reply as plain text
@@ -145,6 +146,8 @@ bank build P --out b --per-label 3 --simulator scripted --background 100001 | of
 bank build P --out b --per-label 3 --seed -1            | --seed
 bank conditions P --per-label 3                         | --simulator
 bank conditions P --out folder                          | names a folder
+bank conditions P --out one.yaml                        | exists already
+bank conditions P --out no/such/x.txt                   | does not exist
 abi train --objective best --count 300                  | best
 abi train --out good.jsonl                              | is a file: give a folder
 abi report --data none.jsonl --network none             | no network at 'none'
