@@ -224,19 +224,19 @@ class PriorOptions:
         """One prior for each panel's labels; what is said of a label counts for every panel that has it."""
         if len(panels) == 1:
             return [self.over(panels[0])]
+
+        def about(item: str, labels: tuple[str, ...]) -> bool:
+            return item in labels or item.rpartition("=")[0].strip() in labels
+
         said = {option: items or [] for option, items in asdict(self).items()}
         for item in chain(*said.values()):
-            if not any(_is_about(item, labels) for labels in panels):
+            if not any(about(item, labels) for labels in panels):
                 raise BadInput(f"'{item[:80]}' is a label of none of these panels")
         priors = []
         for labels in panels:
-            own = {option: [i for i in items if _is_about(i, labels)] for option, items in said.items()}
+            own = {option: [i for i in items if about(i, labels)] for option, items in said.items()}
             priors.append(PriorOptions(**own).over(labels))
         return priors
-
-
-def _is_about(item: str, labels: tuple[str, ...]) -> bool:
-    return item in labels or item.rpartition("=")[0].strip() in labels
 
 
 def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:

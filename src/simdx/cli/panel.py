@@ -254,29 +254,28 @@ def ask_labels(
     if len(names) > len(KEYS):
         raise BadInput(f"{len(names)} labels are more than the {len(KEYS)} keys: label a file, give --data")
     meaning = {**dict(zip(KEYS, names, strict=False)), NONE: NONE_OF_THESE}
-    given, place, order = dict(labelled), 0, list[str]()
+    given, seen = dict(labelled), list[str]()  # labelled or skipped
     left = [text for text in texts if text not in given]
     total = len(given) + len(left)
     with _keys() as next_key:
-        while place < len(left):
+        while len(seen) < len(left):
+            text = left[len(seen)]
             note(f"\n--- {len(given) + 1} of {total} ---")
-            note(textwrap.fill(" ".join(left[place].split())[:LONGEST], 100))
+            note(textwrap.fill(" ".join(text.split())[:LONGEST], 100))
             note("  " + "   ".join(f"{key} {name}" for key, name in meaning.items()))
             note(f"  {SKIP} skip   {UNDO} undo   {STOP} stop: ", end="")
             key = next_key()
             if key == STOP:
                 note(STOP)
                 break
-            if key in meaning or key == SKIP:
-                note(meaning.get(key, "skipped"))
-                if key in meaning:
-                    given[left[place]] = meaning[key]
-                order.append(left[place])
-                place += 1
-            elif key == UNDO and order:
+            if key == UNDO and seen:
+                given.pop(seen.pop(), None)
                 note("undone")
-                given.pop(order.pop(), None)
-                place -= 1
+            elif key in (*meaning, SKIP):
+                seen.append(text)
+                if key in meaning:
+                    given[text] = meaning[key]
+                note(meaning.get(key, "skipped"))
             else:
                 note("nothing to undo" if key == UNDO else "no such key")
                 continue
