@@ -108,10 +108,13 @@ def _print_nearest(answer: Answer, console: Console) -> None:
 
 def _print_rest(answer: Answer, console: Console) -> None:
     most = math.log2(len(answer.posterior))
-    few = answer.effective_simulations
-    carried = "" if few is None else f"; {few:.1f} effective simulations"
-    typical = "" if answer.typicality is None else f"; typicality {answer.typicality:.3f}"
-    console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
+    console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits (0: certain)")
+    if answer.effective_simulations is not None:
+        carried = f"{answer.effective_simulations:.1f} simulated texts carry the answer"
+        console.print(f"  {carried} (effective simulations)")
+    if answer.typicality is not None:
+        alike = f"{percent(answer.typicality)} of simulated texts are at least as unusual as this one"
+        console.print(f"  {alike} (typicality)")
     for voice, posterior in (answer.voices or {}).items():
         heard = max(posterior, key=lambda label: posterior[label])
         console.print(f"  voice '{escape(voice)}': {escape(heard)} {percent(posterior[heard])}")
