@@ -9,6 +9,7 @@ punctuation are added.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from simdx.reading.events import (
     CLAUSE_VERBS,
     COLON,
     COMMA,
+    DENYING,
     EITHER,
     END,
     FILLERS,
@@ -39,10 +41,10 @@ from simdx.reading.events import (
     STARTERS,
     STRONG_ENDS,
     TAILS,
+    TELLING,
     TRIGGERS,
     WITH,
     Event,
-    denies,
     events_of,
     sentences,
     small,
@@ -77,6 +79,10 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
     `denied_alone`: of sentences that may deny something, which takes less time.
     """
     low = small(text)
+    words = DENYING if denied_alone else TELLING
+    headed = not denied_alone and (":" in low or "\n" in low)
+    if not headed and not tells(low, words, ".;!:-"):
+        return [], []
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
     meant = since = 0  # by default in this section, and where that began
@@ -91,23 +97,23 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         if sign == "no":
             _add(marks, low, start, end, NEGATED, (end, after))
             continue
-        if sign == "\n" and low[start:end].strip() in SECTIONS:  # a header on a line of its own
+        sentence = low[start:end]
+        if sign == "\n" and sentence.strip() in SECTIONS:  # a header on a line of its own
             leave(start)
-            section, meant = SECTIONS[low[start:end].strip()]
+            section, meant = SECTIONS[sentence.strip()]
             since = after
             sections.append((since, section))
             continue
-        sentence = low[start:end]
-        if not meant and ((denied_alone and not denies(sentence)) or not tells(sentence)):
-            continue
-        name, colon, _ = sentence.partition(":")
-        if colon and name.count(" ") < 4:
+        colon = ":" in sentence
+        if colon and (name := sentence.partition(":")[0]).count(" ") < 4:
             leave(start)
             name = name.strip(" \t\n*#-.0123456789")
             if name in SECTIONS:
                 section, meant = SECTIONS[name]
                 since = start = start + sentence.index(":") + 1
                 sections.append((since, section))
+        if not meant and not tells(sentence, words, ":-" if colon else ""):
+            continue
         events = events_of(low, start, end)
         if meant:
             here = next((event.start for event in events if event.what == HERE), None)
@@ -132,11 +138,19 @@ class _Sentence:
 
     def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
         self.low, self.events, self.start, self.end = low, events, start, end
-        kinds = [event.what for event in events]
-        ends_freely = end == len(low) or low[end] == "\n"
-        self.unpunctuated = ends_freely and COMMA not in kinds
-        self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
-        self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
+
+    @cached_property
+    def _unpunctuated(self) -> bool:
+        ends_freely = self.end == len(self.low) or self.low[self.end] == "\n"
+        return ends_freely and all(event.what != COMMA for event in self.events)
+
+    @cached_property
+    def _first_narrow(self) -> int:
+        return next((i for i, event in enumerate(self.events) if event.what == NARROW), len(self.events))
+
+    @cached_property
+    def _last_or(self) -> int:
+        return max((i for i, event in enumerate(self.events) if event.what == OR), default=-1)
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
@@ -177,7 +191,7 @@ class _Sentence:
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
                 return begin
-            if narrow and self.unpunctuated:
+            if narrow and self._unpunctuated:
                 cut = self._one_finding(begin, stop)
                 if cut < stop:
                     return cut
@@ -208,7 +222,7 @@ class _Sentence:
         """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
         event, joined = self.events[j], self.events[j - 1].what
         doubt = event.word in ("suspicious", "concerning") and not self.low.startswith(" for", event.end)
-        return doubt and (joined == OR or (joined == COMMA and self.last_or > j))
+        return doubt and (joined == OR or (joined == COMMA and self._last_or > j))
 
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
@@ -224,8 +238,8 @@ class _Sentence:
         if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
             return True
         # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
-        own = self.first_narrow < at or following in ARTICLES or following[:1].isdigit()
-        return narrow and own and self.last_or < j
+        own = self._first_narrow < at or following in ARTICLES or following[:1].isdigit()
+        return narrow and own and self._last_or < j
 
     def _one_finding(self, begin: int, stop: int) -> int:
         """Where the first finding ends, in text without punctuation."""

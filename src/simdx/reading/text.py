@@ -26,14 +26,18 @@ class Span:
     trigger: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reading:
-    """A text, what in it is not plainly present, where its sections begin, and what is called normal."""
+    """A text, what in it is not plainly present, and where its sections begin; the rest as it is asked for."""
 
     text: str
-    marks: tuple[Mark, ...]
-    sections: tuple[tuple[int, str], ...]
-    normal: tuple[tuple[int, int], ...] = ()
+    marks: list[Mark]
+    sections: list[tuple[int, str]]
+
+    @cached_property
+    def normal(self) -> list[tuple[int, int]]:
+        """What is called normal."""
+        return normal_in(self.text)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -87,8 +91,7 @@ def _beside(
 
 def read(text: str) -> Reading:
     """How each part of a text is meant."""
-    marks, sections = marks_of(text)
-    return Reading(text, tuple(marks), tuple(sections), tuple(normal_in(text)))
+    return Reading(text, *marks_of(text))
 
 
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
@@ -157,15 +160,14 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
         denied.append(said[mark.start : mark.end])
     if way in (FOUND, HEAVY) and (normal := normal_in(said)):
         cuts = sorted([*cuts, *normal])
-    if said == text and not cuts:
+    if not cuts and said == text:
         return text, ""
     rest = _without(said, cuts)
     if not any(map(str.isalpha, rest)):
         return text, ""  # nothing is left to go by
-    words = len(said.split())
-    if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * words:
+    if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * len(said.split()):
         return said, ""
-    if way == HEAVY and words - len(rest.split()) < LEAST_NOT_FOUND * words:
+    if way == HEAVY and 1 - len(rest.split()) / len(said.split()) < LEAST_NOT_FOUND:
         return said, ""
     return rest, ". ".join(denied) if way == DENIED else ""
 
