@@ -38,6 +38,7 @@ from simdx.reading.events import (
     PRESENT,
     REPORTED,
     SECTIONS,
+    SIGNED,
     STARTERS,
     STRONG_ENDS,
     TAILS,
@@ -48,7 +49,8 @@ from simdx.reading.events import (
     events_of,
     sentences,
     small,
-    tells,
+    bare,
+    signed,
 )
 
 MOST_WORDS = 10  # of one finding behind a trigger
@@ -80,8 +82,9 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
     """
     low = small(text)
     words = DENYING if denied_alone else TELLING
+    said, signs = bare(low), signed(low) and SIGNED.search(low) is not None
     headed = not denied_alone and (":" in low or "\n" in low)
-    if not headed and not tells(low, words, ".;!:-"):
+    if not headed and not signs and words.isdisjoint(_apart(said, ".;!:-/").split()):
         return [], []
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
@@ -97,22 +100,23 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         if sign == "no":
             _add(marks, low, start, end, NEGATED, (end, after))
             continue
-        sentence = low[start:end]
-        if sign == "\n" and sentence.strip() in SECTIONS:  # a header on a line of its own
+        if sign == "\n" and (name := low[start:end].strip()) in SECTIONS:  # a header on a line of its own
             leave(start)
-            section, meant = SECTIONS[sentence.strip()]
+            section, meant = SECTIONS[name]
             since = after
             sections.append((since, section))
             continue
-        colon = ":" in sentence
-        if colon and (name := sentence.partition(":")[0]).count(" ") < 4:
-            leave(start)
-            name = name.strip(" \t\n*#-.0123456789")
-            if name in SECTIONS:
-                section, meant = SECTIONS[name]
-                since = start = start + sentence.index(":") + 1
-                sections.append((since, section))
-        if not meant and not tells(sentence, words, ":-" if colon else ""):
+        part, colon = said[start:end], low.find(":", start, end)
+        if colon >= 0:
+            part = _apart(part, ":-/")
+            if (name := low[start:colon]).count(" ") < 4:
+                leave(start)
+                name = name.strip(" \t\n*#-.0123456789")
+                if name in SECTIONS:
+                    section, meant = SECTIONS[name]
+                    since = start = colon + 1
+                    sections.append((since, section))
+        if not meant and words.isdisjoint(part.split()) and not (signs and SIGNED.search(low, start, end)):
             continue
         events = events_of(low, start, end)
         if meant:
@@ -122,6 +126,14 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
     return _without_overlaps(marks), sections
+
+
+def _apart(said: str, signs: str) -> str:
+    """Words with and without the signs that may join them."""
+    parted = said
+    for sign in signs:
+        parted = parted.replace(sign, " ")
+    return f"{said} {parted}" if "-" in said or "/" in said else parted  # "work-up", "c/o"
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
@@ -316,7 +328,12 @@ def _without_overlaps(marks: list[Mark]) -> list[Mark]:
     if len(marks) < 2:
         return marks
     marks.sort()
-    if all(one.end <= other.start for one, other in pairwise(marks)):
+    at = 0
+    for mark in marks:
+        if mark.start < at:
+            break
+        at = mark.end
+    else:
         return marks
     triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
     marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])

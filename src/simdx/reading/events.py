@@ -125,8 +125,7 @@ _ANSWER = re.compile(
     r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$))"
 )
 _NO = ("n", "nil", "nowhere")  # answers that are no triggers
-# Without one of these words or signs (`tells`) a sentence says what is present; without one of the others it
-# denies nothing.
+# Without one of these words a sentence says what is present; without one of the others it denies nothing.
 TELLING = frozenset(
     form
     for word, rules in RULES.items()
@@ -140,7 +139,7 @@ DENYING = frozenset(
     if rule.assertion == NEGATED
     for form in ([word, f"{word}."] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest])
 ) | {*_NO}
-_YEAR = re.compile(r"in (?:19|20)\d\d")
+SIGNED = re.compile(r"\?| -|\(-| in (?:19|20)\d\d")  # what tells without a word
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
 _compiled: dict[str, Callable[..., re.Match[str] | None]] = {}  # filled when a first word is first met
@@ -177,21 +176,14 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
         yield start, len(low), len(low), ""
 
 
-def tells(part: str, words: frozenset[str], apart: str = "") -> bool:
-    """True if a part of a text has one of the words, or a sign that may say as much.
+def bare(low: str) -> str:
+    """The text with spaces for what stands at words without being part of them."""
+    return low.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
 
-    `apart`: signs that part words here, beside those that always do.
-    """
-    bare = part.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
-    for sign in apart:
-        bare = bare.replace(sign, " ")
-    return (
-        not words.isdisjoint(bare.split())
-        or "?" in part
-        or " -" in part
-        or "(-" in part
-        or (" in " in part and _YEAR.search(part) is not None)
-    )
+
+def signed(low: str) -> bool:
+    """True if one of the SIGNED may be in a text."""
+    return "?" in low or " -" in low or "(-" in low or " in " in low
 
 
 def events_of(low: str, start: int, end: int) -> list[Event]:
@@ -199,7 +191,9 @@ def events_of(low: str, start: int, end: int) -> list[Event]:
     found: list[Event] = []
     done = start
     places = _SCAN.finditer(low, max(0, start - 1), end)
-    if not start and (first := _SCAN.match(f" {low[:_LONGEST]}")):  # nothing stands before a text's first word
+    if not start and (
+        first := _SCAN.match(f" {low[:_LONGEST]}")
+    ):  # nothing stands before a text's first word
         done = _phrase(low, 0, first[0][1:], end, found)
     for place in places:
         at, seen = place.start(), place[0]
@@ -239,6 +233,8 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
     if sign == "(" and low[at + 1 : at + 3] in ("-)", "+)"):
         sign, stop = low[at + 1], at + 3
     elif sign in "+-":
+        if low[at - 1 : at].strip():
+            return stop
         if low.startswith("ve", stop) and not low[stop + 2 : stop + 3].isalpha():
             stop += 2
         elif sign == "-" and low[stop : stop + 1].isspace():
