@@ -38,7 +38,6 @@ from simdx.reading.events import (
     PRESENT,
     REPORTED,
     SECTIONS,
-    SIGNED,
     STARTERS,
     STRONG_ENDS,
     TAILS,
@@ -49,8 +48,7 @@ from simdx.reading.events import (
     events_of,
     sentences,
     small,
-    bare,
-    signed,
+    tells,
 )
 
 MOST_WORDS = 10  # of one finding behind a trigger
@@ -82,9 +80,8 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
     """
     low = small(text)
     words = DENYING if denied_alone else TELLING
-    said, signs = bare(low), signed(low) and SIGNED.search(low) is not None
     headed = not denied_alone and (":" in low or "\n" in low)
-    if not headed and not signs and words.isdisjoint(_apart(said, ".;!:-/").split()):
+    if not headed and not tells(low, words, ".;!:-/"):
         return [], []
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
@@ -106,17 +103,15 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
             since = after
             sections.append((since, section))
             continue
-        part, colon = said[start:end], low.find(":", start, end)
-        if colon >= 0:
-            part = _apart(part, ":-/")
-            if (name := low[start:colon]).count(" ") < 4:
-                leave(start)
-                name = name.strip(" \t\n*#-.0123456789")
-                if name in SECTIONS:
-                    section, meant = SECTIONS[name]
-                    since = start = colon + 1
-                    sections.append((since, section))
-        if not meant and words.isdisjoint(part.split()) and not (signs and SIGNED.search(low, start, end)):
+        sentence, colon = low[start:end], low.find(":", start, end)
+        if colon >= 0 and (name := low[start:colon]).count(" ") < 4:
+            leave(start)
+            name = name.strip(" \t\n*#-.0123456789")
+            if name in SECTIONS:
+                section, meant = SECTIONS[name]
+                since = start = colon + 1
+                sections.append((since, section))
+        if not meant and not tells(sentence, words, ":-/" if colon >= 0 else ""):
             continue
         events = events_of(low, start, end)
         if meant:
@@ -126,14 +121,6 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
     return _without_overlaps(marks), sections
-
-
-def _apart(said: str, signs: str) -> str:
-    """Words with and without the signs that may join them."""
-    parted = said
-    for sign in signs:
-        parted = parted.replace(sign, " ")
-    return f"{said} {parted}" if "-" in said or "/" in said else parted  # "work-up", "c/o"
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:

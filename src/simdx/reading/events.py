@@ -98,8 +98,6 @@ class Event(NamedTuple):
 
 
 _event = partial(tuple.__new__, Event)  # half the time of Event(…), which counts here
-
-
 _SIGNS = ",:(?+-"
 
 
@@ -115,8 +113,8 @@ def _tree(words: list[str]) -> str:
     return f"(?:{inner}){'?' if '' in words else ''}"
 
 
-# Both begin with a class of characters, which the engine finds without trying each place. What a phrase stands
-# behind may be a sign.
+# Both begin with a class of characters, which the engine finds without trying each place. What a phrase
+# stands behind may be a sign.
 _SCAN = re.compile(rf"[^a-z0-9_](?<!\w)(?:{_tree(sorted(RULES))}(?!\w)|(?<=[{_SIGNS}])(?<!\S[+-]))")
 _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 # A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
@@ -139,7 +137,7 @@ DENYING = frozenset(
     if rule.assertion == NEGATED
     for form in ([word, f"{word}."] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest])
 ) | {*_NO}
-SIGNED = re.compile(r"\?| -|\(-| in (?:19|20)\d\d")  # what tells without a word
+_YEAR = re.compile(r"in (?:19|20)\d\d")
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
 _compiled: dict[str, Callable[..., re.Match[str] | None]] = {}  # filled when a first word is first met
@@ -176,14 +174,23 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
         yield start, len(low), len(low), ""
 
 
-def bare(low: str) -> str:
-    """The text with spaces for what stands at words without being part of them."""
-    return low.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
+def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
+    """True if a part of a text has one of the words, or a sign that may say as much.
 
-
-def signed(low: str) -> bool:
-    """True if one of the SIGNED may be in a text."""
-    return "?" in low or " -" in low or "(-" in low or " in " in low
+    `joined`: signs between which a word is looked for too, as in "PMH:asthma" or "SHx/FHx".
+    """
+    said = part.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
+    apart = said
+    for sign in joined:
+        apart = apart.replace(sign, " ")
+    return (
+        not words.isdisjoint(apart.split())
+        or (apart is not said and ("-" in said or "/" in said) and not words.isdisjoint(said.split()))
+        or "?" in part
+        or " -" in part
+        or "(-" in part
+        or (" in " in part and _YEAR.search(part) is not None)
+    )
 
 
 def events_of(low: str, start: int, end: int) -> list[Event]:

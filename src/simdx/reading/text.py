@@ -28,7 +28,7 @@ class Span:
 
 @dataclass
 class Reading:
-    """A text, what in it is not plainly present, and where its sections begin; the rest as it is asked for."""
+    """A text, what in it is not plainly present, and where its sections begin."""
 
     text: str
     marks: list[Mark]
