@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
 from simdx.reading.events import ASSERTIONS, NEGATED, PRESENT
 from simdx.reading.normal import normal_in
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of the text with one assertion; the trigger is empty where a section gave it, or none did."""
 
     start: int
@@ -71,7 +71,9 @@ class Reading:
 
     def assertion(self, start: int, end: int) -> str:
         """The assertion of a finding at this place: the strongest of its parts."""
-        over = (mark.assertion for mark in self.marks if mark.start < end and mark.end > start)
+        over = [mark.assertion for mark in self.marks if mark.start < end and mark.end > start]
+        if not over and any(first < end and last > start for first, last in self.normal):
+            return NORMAL
         return ASSERTIONS[max(over, default=PRESENT)]
 
 
