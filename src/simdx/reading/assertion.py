@@ -111,7 +111,10 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 section, meant = SECTIONS[name]
                 since = start = colon + 1
                 sections.append((since, section))
-        if not meant and not tells(sentence, words, ":-/" if colon >= 0 else ""):
+        joined = ":-/" if colon >= 0 else ""
+        if not meant and not (
+            tells(sentence, words, joined) and (words is TELLING or tells(sentence, TELLING, joined))
+        ):
             continue
         events = events_of(low, start, end)
         if meant:

@@ -122,21 +122,23 @@ _ANSWER = re.compile(
     r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|"
     r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$))"
 )
-_NO = ("n", "nil", "nowhere")  # answers that are no triggers
+_NO = re.compile(r"[:(-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
 # Without one of these words a sentence says what is present; without one of the others it denies nothing.
 TELLING = frozenset(
     form
     for word, rules in RULES.items()
     if any(rule.what in TRIGGERS for rule in rules) and word not in EVERYDAY
     for form in (word, f"{word}'s", f"{word}.")
-) | {*KEYS, *_NO}
+) | frozenset(KEYS)
 DENYING = frozenset(
     form
     for word, rules in RULES.items()
     for rule in rules
     if rule.assertion == NEGATED
-    for form in ([word, f"{word}."] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest])
-) | {*_NO}
+    for form in (
+        [word, f"{word}.", f"'{word}"] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest]
+    )
+)
 _YEAR = re.compile(r"in (?:19|20)\d\d")
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
@@ -189,6 +191,7 @@ def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
         or "?" in part
         or " -" in part
         or "(-" in part
+        or (":" in part and _NO.search(part) is not None)
         or (" in " in part and _YEAR.search(part) is not None)
     )
 
