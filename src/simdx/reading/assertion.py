@@ -9,7 +9,6 @@ punctuation are added.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -140,19 +139,10 @@ class _Sentence:
 
     def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
         self.low, self.events, self.start, self.end = low, events, start, end
-
-    @cached_property
-    def _unpunctuated(self) -> bool:
-        ends_freely = self.end == len(self.low) or self.low[self.end] == "\n"
-        return ends_freely and all(event.what != COMMA for event in self.events)
-
-    @cached_property
-    def _first_narrow(self) -> int:
-        return next((i for i, event in enumerate(self.events) if event.what == NARROW), len(self.events))
-
-    @cached_property
-    def _last_or(self) -> int:
-        return max((i for i, event in enumerate(self.events) if event.what == OR), default=-1)
+        kinds = [event.what for event in events]
+        self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
+        self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
+        self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
@@ -193,7 +183,7 @@ class _Sentence:
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
                 return begin
-            if narrow and self._unpunctuated:
+            if narrow and self.unpunctuated:
                 cut = self._one_finding(begin, stop)
                 if cut < stop:
                     return cut
@@ -224,7 +214,7 @@ class _Sentence:
         """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
         event, joined = self.events[j], self.events[j - 1].what
         doubt = event.word in ("suspicious", "concerning") and not self.low.startswith(" for", event.end)
-        return doubt and (joined == OR or (joined == COMMA and self._last_or > j))
+        return doubt and (joined == OR or (joined == COMMA and self.last_or > j))
 
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
@@ -240,8 +230,8 @@ class _Sentence:
         if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
             return True
         # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
-        own = self._first_narrow < at or following in ARTICLES or following[:1].isdigit()
-        return narrow and own and self._last_or < j
+        own = self.first_narrow < at or following in ARTICLES or following[:1].isdigit()
+        return narrow and own and self.last_or < j
 
     def _one_finding(self, begin: int, stop: int) -> int:
         """Where the first finding ends, in text without punctuation."""

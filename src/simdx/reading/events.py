@@ -136,7 +136,7 @@ DENYING = frozenset(
     for rule in rules
     if rule.assertion == NEGATED
     for form in (
-        [word, f"{word}.", f"'{word}"] if word not in EVERYDAY else [key for key in KEYS if key in rule.rest]
+        (key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}.", f"'{word}")
     )
 )
 _YEAR = re.compile(r"in (?:19|20)\d\d")
