@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -87,17 +86,11 @@ COMMA, COLON = "comma", "colon"
 TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
 
 
-class Event(NamedTuple):
-    """A place that matters, and the first word of what stands there."""
+# A place that matters: where it begins and ends, what it does, the assertion it gives, and its first word. A
+# plain tuple takes a tenth of the time of one with names.
+Event = tuple[int, int, str, int, str]
+FROM, TO, WHAT, MEANT, WORD = range(5)
 
-    start: int
-    end: int
-    what: str
-    assertion: int
-    word: str
-
-
-_event = partial(tuple.__new__, Event)  # half the time of Event(…), which counts here
 _SIGNS = ",:(?+-"
 
 
@@ -210,7 +203,7 @@ def events_of(low: str, start: int, end: int) -> list[Event]:
         if at >= done:
             if seen[0] == ",":
                 done = at + 1
-                found.append(_event((at, done, COMMA, PRESENT, ",")))
+                found.append((at, done, COMMA, PRESENT, ","))
             elif seen[0] in _SIGNS:
                 done = _sign(seen[0], low, at, at + 1, found)
         if len(seen) > 1 and at + 1 >= done:
@@ -227,7 +220,7 @@ def _phrase(low: str, at: int, word: str, end: int, found: list[Event]) -> int:
         if phrase is None:
             return done
         rule, done = RULES[word][(phrase.lastindex or 1) - 1], phrase.end()
-    found.append(_event((at, done, rule.what, rule.assertion, word)))
+    found.append((at, done, rule.what, rule.assertion, word))
     return done
 
 
@@ -252,20 +245,20 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
         elif sign == "-":
             return stop
     if sign == "-":
-        found.append(Event(at, stop, NARROW, NEGATED, sign))
+        found.append((at, stop, NARROW, NEGATED, sign))
     elif sign == "+":
-        found.append(Event(at, stop, HERE, PRESENT, sign))
+        found.append((at, stop, HERE, PRESENT, sign))
     elif sign == "?":
         if low[stop : stop + 1].isalpha():
-            found.append(Event(at, stop, BEFORE, POSSIBLE, sign))
+            found.append((at, stop, BEFORE, POSSIBLE, sign))
     else:
         answer = _ANSWER.match(low, at - (sign == " -"))
         if answer:
             no = answer["no"] is not None
             stop = answer.end()
-            found.append(Event(at, stop, BEHIND if no else NOTHING, NEGATED if no else PRESENT, sign))
+            found.append((at, stop, BEHIND if no else NOTHING, NEGATED if no else PRESENT, sign))
         elif sign == ":":
-            found.append(Event(at, stop, COLON, PRESENT, sign))
+            found.append((at, stop, COLON, PRESENT, sign))
         elif sign == " -":
-            found.append(Event(at, stop, END, PRESENT, sign))
+            found.append((at, stop, END, PRESENT, sign))
     return stop
