@@ -314,10 +314,10 @@ def _without_overlaps(marks: list[Mark]) -> list[Mark]:
         return marks
     marks.sort()
     at = 0
-    for mark in marks:
-        if mark.start < at:
+    for one in marks:
+        if one.start < at:
             break
-        at = mark.end
+        at = one.end
     else:
         return marks
     triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 PRESENT, PAST, POSSIBLE, NEGATED, HYPOTHETICAL, FAMILY = range(6)  # where scopes meet, the larger one holds
 ASSERTIONS = ("present", "past", "possible", "negated", "hypothetical", "family")
@@ -89,7 +89,11 @@ TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
 # A place that matters: where it begins and ends, what it does, the assertion it gives, and its first word. A
 # plain tuple takes a tenth of the time of one with names.
 Event = tuple[int, int, str, int, str]
-FROM, TO, WHAT, MEANT, WORD = range(5)
+FROM: Final = 0
+TO: Final = 1
+WHAT: Final = 2
+MEANT: Final = 3
+WORD: Final = 4
 
 _SIGNS = ",:(?+-"
 
