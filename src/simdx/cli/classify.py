@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -229,7 +228,7 @@ def read(
     english = is_english(case)
     if not english:
         note("warning: the text does not look like English, the only language covered")
-    say(json, {"english": english, "spans": [asdict(span) for span in reading.spans]})
+    say(json, {"english": english, "spans": [span._asdict() for span in reading.spans]})
     if json:
         return
     from rich.console import Console
