@@ -151,7 +151,7 @@ class Sampler:
         return before, "stop" if stop or length < len(tokens) else "length"
 
 
-def refusal(scrub: Scrubber) -> Callable[[str], bool]:
+def refusal(scrub: Scrubber) -> Callable[[str, str], bool]:
     """Whether a token makes the end of a text what the scrubber drops it for, or starts a new line."""
 
     def refused(before: str, token: str) -> bool:

@@ -5,6 +5,7 @@ Pages are Jinja2 templates that escape every value. Our own drawings alone are H
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +52,12 @@ class Section:
             if end in ends:
                 out.append(("", "unexplained"))
         return out
+
+    def quoted(self, part: str) -> list[tuple[str, bool]]:
+        """A part of the text in pieces, each with whether it is denied."""
+        denied = [self.text[s.start : s.end] for s in self.answer.spans if s.assertion == "negated"]
+        cut = re.split("(" + "|".join(map(re.escape, denied)) + ")", part) if denied else [part]
+        return [(piece, i % 2 == 1) for i, piece in enumerate(cut) if piece]
 
     @property
     def provenance(self) -> str:
