@@ -30,9 +30,9 @@ def run(
     embedder: Annotated[str | None, typer.Option(help="In place of each panel's own, e.g. wordllama+mpnet.")] = None,
 ) -> None:
     """Measure; what is on record already is not measured again."""
-    from paper.answers import SIZES
     from paper.artefacts import chosen, run_artefacts
     from paper.context import Context
+    from paper.world import SIZES
 
     if scale not in SIZES:
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")

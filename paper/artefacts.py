@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from paper import engine, figures, tables
+from paper import figures, tables
 from paper.context import Context
 from paper.measures import Measured, ablations, errors, outside, sampler, scores, simplex
 from paper.tables import by_panel
 from paper.world import REFERENCE
 from simdx.errors import BadInput
+from simdx.methods import RECIPE_VERSION
 from simdx.runs import Record, Result, Spec, Store, fail, run
 
 
@@ -117,7 +118,7 @@ def run_artefacts(
 def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Record:
     config: dict[str, Any] = {
         "scale": context.scale,
-        "recipe": engine.RECIPE_VERSION,
+        "recipe": RECIPE_VERSION,
         "seed": context.seed,
         "size": asdict(context.size),
         "panels": list(context.panels),

@@ -10,9 +10,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from paper.answers import METHODS, theirs_name
 from paper.tables import method_name
 from paper.theirs import beside, data_of_panel, quotes
+from paper.world import METHODS, theirs_name
 
 Data = Mapping[str, Any]
 Figures = dict[str, Figure]

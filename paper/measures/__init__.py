@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def each_panel(context: Context, measure: Callable[[str], Any], notes: Sequence[str] = ()) -> Measured:
-    """The same measured on every panel."""
-    return Measured({panel: measure(panel) for panel in context.panels}, context.n, notes)
+def per_panel(measure: Callable[[Context, str], Any]) -> Callable[[Context], Measured]:
+    """What is measured on one panel, on every panel of the run."""
+
+    @wraps(measure)
+    def measured(context: Context) -> Measured:
+        return Measured({panel: measure(context, panel) for panel in context.panels}, context.n)
+
+    return measured

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from paper.answers import METHODS, Spec
-from paper.asked import LEAST_READABLE, PAPER_ASKING, asked_in
+from paper.asked import LEAST_READABLE, PAPER_ASKING
 from paper.context import Context
 from paper.measures import Measured
-from paper.world import REFERENCE, Variant
+from paper.world import METHODS, REFERENCE, Spec, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError
 from simdx.models import REGISTRY
@@ -58,10 +57,9 @@ def _installed(part: str) -> bool:
         return False
 
 
-def embedding_ablation(context: Context, names: Sequence[str] = ()) -> Measured:
-    # Encoders take a while: a smoke run shows one, on one panel, with one method.
-    wanted = names or (("wordllama", "minilm", "hashing") if context.smoke else EMBEDDERS)
-    found, missing = embedders_at_hand(wanted)
+def embedding_ablation(context: Context) -> Measured:
+    # Encoders take a while: a smoke run shows fewer, on one panel, with one method.
+    found, missing = embedders_at_hand(("wordllama", "minilm", "hashing") if context.smoke else EMBEDDERS)
     panels = context.panels[:1] if context.smoke else context.panels
     compared = ("m-smc",) if context.smoke else ("m-smc", "auto")
     scores = {
@@ -83,16 +81,18 @@ def embedding_ablation(context: Context, names: Sequence[str] = ()) -> Measured:
 def option_orders(context: Context) -> Measured:
     """A model asked with the options in every order: each alone, and the mean over all."""
     data = {}
-    for panel in context.panels:
-        for one in context.orders(panel):
-            y = context.labels(panel)[one.positions]
-            alone = [one.at(order) for order in range(one.letters.shape[1])]
-            answers = {f"order {i + 1}": p for i, p in enumerate(alone)} | {"all orders": np.mean(alone, axis=0)}
-            top = np.stack([p.argmax(axis=1) for p in alone])
-            data[f"{panel}, {one.simulator}"] = {
-                "order_changes_answer": float((top != top[0]).any(axis=0).mean()),
-                "rows": {n: context.evaluate(p, y, f"orders {panel} {n}") for n, p in answers.items()},
-            }
+    replies = [(panel, one) for panel in context.panels for one in context.replies(panel)]
+    for panel, one in replies:
+        if one.method != "logits" or one.bits is not None:
+            continue
+        y = context.labels(panel)[one.positions]
+        alone = [one.at(order) for order in range(one.scores.shape[1])]
+        answers = {f"order {i + 1}": p for i, p in enumerate(alone)} | {"all orders": np.mean(alone, axis=0)}
+        top = np.stack([p.argmax(axis=1) for p in alone])
+        data[f"{panel}, {one.simulator}"] = {
+            "order_changes_answer": float((top != top[0]).any(axis=0).mean()),
+            "rows": {n: context.evaluate(p, y, f"orders {panel} {n}") for n, p in answers.items()},
+        }
     if not data:
         raise NotRun("no record of a model asked in every order is at hand")
     return Measured(data, context.n)
@@ -137,7 +137,7 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
     asked = [
         one
         for replies in context.replies(panel)
-        for one in asked_in(replies)
+        for one in replies.asked()
         if one.model in (variant.model, other) and one.way in ("ML", "EP")
     ]
     asked.sort(key=lambda one: (one.way, one.model))
@@ -180,17 +180,16 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
     for name, one in context.variants(panel).items():
         if one.kind == "temperature":
             spec = Spec(panel, "m-smc", name)
-            add("M-SMC", one.model, float(one.way[1:]), context.scores(spec), sum(context.bank(spec).counts.values()))
-    for asked in context.orders(panel):  # the letters' logits at each temperature, one order of the list
-        y = context.labels(panel)[asked.positions]
-        for t in ASKED_AT:
-            what = f"ML {panel} {asked.simulator} {t}"
-            add("ML", asked.simulator, t, context.evaluate(asked.at(0, t), y, what))
-    for said in context.replies(panel):
-        if said.method in ("elicited", "fidelity") and said.bits is None and said.answered >= LEAST_READABLE:
-            y, way = context.labels(panel)[said.positions], PAPER_ASKING[said.method]
+            add("M-SMC", one.model, float(one.way[1:]), context.scores(spec), len(context.bank_of(spec).texts))
+    replies = (one for one in context.replies(panel) if one.bits is None)
+    for said in sorted(replies, key=lambda one: one.method != "logits"):
+        y, way = context.labels(panel)[said.positions], PAPER_ASKING[said.method]
+        if said.method == "logits":  # the letters' logits at each temperature, one order of the list
+            for t in ASKED_AT:
+                add(way, said.simulator, t, context.evaluate(said.at(0, t), y, f"ML {panel} {said.simulator} {t}"))
+        elif said.method != "ensemble" and said.answered >= LEAST_READABLE:
             scores = context.evaluate(said.probabilities, y, f"{way} {panel} {said.model} {said.temperature}")
-            add(way, f"hf:{said.model}", said.temperature, scores)
+            add(way, said.simulator, said.temperature, scores)
     for series in found.values():
         series["points"].sort(key=lambda point: point["temperature"])
     return [series for series in found.values() if len(series["points"]) > 1]
@@ -204,19 +203,19 @@ POOLED = ("accuracy", "macro_f1", "auroc", "brier", "ece", "entropy_bits")
 POOLS = {"smoke": 2, "full": 5}
 
 
-def pool_size(context: Context, largest: int = LARGEST, largest_panel: str = LARGEST_PANEL) -> Measured:
+def pool_size(context: Context) -> Measured:
     rows = []
     for panel in context.panels:
         large = (name for name, one in context.variants(panel).items() if one.kind == "pool")
         for bank in (REFERENCE, *context.models(panel), *large):
-            most = max(context.bank(Spec(panel, "", bank)).counts.values())
-            sizes = (*SIZES, largest) if panel == largest_panel or most >= largest else SIZES
+            most = max(context.bank(panel, bank).counts.values())
+            sizes = (*SIZES, LARGEST) if panel == LARGEST_PANEL or most >= LARGEST else SIZES
             rows += [_pools(context, Spec(panel, method, bank), n) for method in ("d-smc", "m-smc") for n in sizes]
     return Measured({"rows": rows}, context.n)
 
 
 def _pools(context: Context, spec: Spec, size: int) -> dict[str, Any]:
-    counts = context.bank(spec).counts.values()
+    counts = context.bank_of(spec).counts.values()
     # One pool where it is the whole bank: there is nothing to draw, and nothing is repeated to fill it up.
     drawn = [replace(spec, per_label=size, pool_seed=s) for s in range(POOLS[context.scale])]
     found = [context.scores(one) for one in ([spec] if size >= max(counts) else drawn)]

@@ -5,15 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import binomtest, spearmanr
 
-from paper import engine, world
-from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
+from paper import world
 from paper.context import Context
-from paper.measures import Measured, each_panel
-from paper.measures.scores import simulators
+from paper.measures import per_panel
 from paper.tables import DIFFERENCES
-from paper.world import REFERENCE
+from paper.world import ABI, D_SMC, M_SMC, RECIPE, REFERENCE, Spec, spec_of
+from simdx.fitting import fit_method
+from simdx.methods import PanelData, Settings
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
@@ -29,19 +30,17 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
     """Method, answers and labels of each method and each model asked, under their names."""
     y = context.labels(panel)
     found = {name: (name, context.probabilities(spec_of(name, panel)), y) for name in methods}
-    for bank in simulators(context, panel):
+    for bank in context.simulators(panel):
         found[f"{M_SMC}, {bank}"] = M_SMC, context.probabilities(spec_of(M_SMC, panel, bank)), y
     for one in context.asked(panel):
         found[one.name] = one.way, one.probabilities, y[one.positions]
     return found
 
 
-def curves(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, ABI, RECIPE))
-        return {name: {"method": method, **_curve(p, y)} for name, (method, p, y) in everyone.items()}
-
-    return each_panel(context, measure)
+@per_panel
+def curves(context: Context, panel: str) -> dict[str, Any]:
+    everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, ABI, RECIPE))
+    return {name: {"method": method, **_curve(p, y)} for name, (method, p, y) in everyone.items()}
 
 
 def _curve(p: Float, y: Int) -> dict[str, Any]:
@@ -60,27 +59,23 @@ def _curve(p: Float, y: Int) -> dict[str, Any]:
     }
 
 
-def strata(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, Any]:
-        everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, RECIPE))
-        return {name: bands(p, y) for name, (_, p, y) in everyone.items()}
-
-    return each_panel(context, measure)
+@per_panel
+def strata(context: Context, panel: str) -> dict[str, Any]:
+    everyone = _everyone(context, panel, context.packaged(M_SMC, D_SMC, RECIPE))
+    return {name: _bands(p, y) for name, (_, p, y) in everyone.items()}
 
 
-def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
-    bits, right = entropy_bits(p), p.argmax(axis=1) == y
-    found = {}
+def _bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
+    bits, right, found = entropy_bits(p), p.argmax(axis=1) == y, {}
     for name, (low, high) in BANDS.items():
         # The entropy of a certain answer may be a rounding error below nought.
-        inside = (bits >= low) & (bits < high) if low else bits < high
-        n, hits = int(inside.sum()), int(right[inside].sum())
+        hits = right[(bits >= low) & (bits < high) if low else bits < high]
         # Bands may hold a handful of cases, too few to resample: Wilson's interval.
-        wilson = binomtest(hits, n).proportion_ci(method="wilson") if n else None
+        wilson = binomtest(int(hits.sum()), len(hits)).proportion_ci(method="wilson") if len(hits) else None
         found[name] = {
-            "n": n,
-            "share": n / len(y),
-            "accuracy": float(right[inside].mean()) if n else None,
+            "n": len(hits),
+            "share": len(hits) / len(y),
+            "accuracy": float(hits.mean()) if len(hits) else None,
             "ci": None if wilson is None else [float(wilson.low), float(wilson.high)],
         }
     return found
@@ -89,14 +84,17 @@ def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
 # --------------------------------------------------------------------------- the structure of the errors
 
 
-def structure(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, Any]:
-        y, names = context.labels(panel), context.names(panel)
-        specs = {name: spec_of(name, panel) for name in (M_SMC, D_SMC, RECIPE)}
-        found = {name: _errors(context.probabilities(spec), y, names) for name, spec in specs.items()}
-        return {"errors": found, "views": _views(context, panel)}
-
-    return each_panel(context, measure)
+@per_panel
+def structure(context: Context, panel: str) -> dict[str, Any]:
+    y, names = context.labels(panel), context.names(panel)
+    answers = {name: context.probabilities(spec_of(name, panel)) for name in (M_SMC, D_SMC, RECIPE)}
+    views = {f"M-SMC over {bank}": spec_of(M_SMC, panel, bank) for bank in context.banks(panel)}
+    views |= {"TF-IDF": Spec(panel, "tfidf"), "logistic on the bank": Spec(panel, "bank-logistic")}
+    others = {name: context.probabilities(spec) for name, spec in views.items()}
+    return {
+        "errors": {name: _errors(p, y, names) for name, p in answers.items()},
+        "views": {name: _objections(answers[M_SMC], other, y) for name, other in others.items()},
+    }
 
 
 def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
@@ -117,24 +115,13 @@ def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
-    """How often another view's favourite differs from M-SMC's confident answer, when wrong and when right."""
-    p = context.probabilities(spec_of(M_SMC, panel))
+def _objections(p: Float, other: Float, y: Int) -> dict[str, int]:
+    """How often another view's favourite differs from a confident answer, when wrong and when right."""
     answer, confident = p.argmax(axis=1), p.max(axis=1) >= CONFIDENT
-    wrong = confident & (answer != context.labels(panel))
-    right = confident & ~wrong
-    others = {f"M-SMC over {bank}": spec_of(M_SMC, panel, bank) for bank in context.banks(panel)}
-    others |= {"TF-IDF": Spec(panel, "tfidf"), "logistic on the bank": Spec(panel, "bank-logistic")}
-    found = {}
-    for name, spec in others.items():
-        objects = context.probabilities(spec).argmax(axis=1) != answer
-        found[name] = {
-            "caught": int((objects & wrong).sum()),
-            "confident_errors": int(wrong.sum()),
-            "false": int((objects & right).sum()),
-            "confident_right": int(right.sum()),
-        }
-    return found
+    wrong, right = confident & (answer != y), confident & (answer == y)
+    objects = other.argmax(axis=1) != answer
+    counted = {"caught": objects & wrong, "confident_errors": wrong, "false": objects & right, "confident_right": right}
+    return {name: int(cases.sum()) for name, cases in counted.items()}
 
 
 # --------------------------------------------------------------------------- the draw of the bank
@@ -151,8 +138,8 @@ def _spread(answers: Sequence[Float], y: Int) -> dict[str, float]:
         scores: dict[str, Any] = evaluate_probabilities(p, y)
         kept = {name: scores[name] for name in ("accuracy", "brier", "ece", "error_auroc", "e_aurc")}
         rows.append(kept | _curve(p, y)["risk_at"])
-    each = {name: np.array([row[name] for row in rows], dtype=float) for name in (rows[0] if rows else ())}
-    return {name: float(np.nanstd(values, ddof=1)) for name, values in each.items()}
+    table = pd.DataFrame(rows, dtype=float)
+    return {name: float(np.nanstd(table[name], ddof=1)) for name in table}
 
 
 def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[str, float]:
@@ -164,7 +151,7 @@ def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[st
     spec, names = spec_of(method, panel, bank), context.draws(panel, bank)
     specs = [replace(spec, bank=name) for name in names]
     if len(names) < LEAST_DRAWS:
-        half = max(1, min(context.bank(spec).counts.values()) // 2)
+        half = max(1, min(context.bank_of(spec).counts.values()) // 2)
         specs = [replace(spec, per_label=half, pool_seed=seed) for seed in range(HALVES[context.scale])]
     return _spread([context.probabilities(one) for one in specs], context.labels(panel))
 
@@ -174,7 +161,7 @@ def disjoint_draws(context: Context, panel: str, bank: str) -> list[Bank]:
     large = next((n for n, v in context.variants(panel).items() if (v.kind, v.model) == ("pool", bank)), None)
     if large is None:
         return []
-    own, more = context.bank(Spec(panel, "", bank)), context.bank(Spec(panel, "", large))
+    own, more = context.bank(panel, bank), context.bank(panel, large)
     size, known = min(own.counts.values()), set(own.texts)
     new = np.array([text not in known for text in more.texts])
     rows = [np.flatnonzero(new & (more.label_index == label)) for label in range(len(more.labels))]
@@ -188,56 +175,50 @@ def _three_draws(context: Context, panel: str, bank: str) -> dict[str, float]:
     """Of M-SMC's figures over three such banks, a check of what halves say."""
     spec, found = spec_of(M_SMC, panel, bank), []
     for one in disjoint_draws(context, panel, bank):
-        data = engine.PanelData.prepare(context.cases(panel).source.panel, one, context.panel_data(spec).embedder)
-        posterior = engine.fit(data, spec).infer(context.observations(panel), context.prior(spec)).posterior
-        found.append(posterior.probabilities)
+        data = PanelData.prepare(context.cases(panel).source.panel, one, context.embedder_of(spec))
+        fitted = fit_method(data, Settings.named_alike(spec))
+        found.append(fitted.infer(context.observations(panel), context.prior(spec)).posterior.probabilities)
     return _spread(found, context.labels(panel))
 
 
-def bank_draws(context: Context) -> Measured:
+@per_panel
+def bank_draws(context: Context, panel: str) -> dict[str, Any]:
     """How far M-SMC's and D-SMC's figures move with the draw of the bank, for every bank that a claim rests on."""
-
-    def measure(panel: str) -> dict[str, Any]:
-        varied = [name for name, one in context.variants(panel).items() if (panel, one.kind) == TEMPERATURES
-                  or one.way in ROUNDED]  # fmt: skip
-        found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
-        for bank in (*context.packaged(REFERENCE), *simulators(context, panel)):
-            found[bank] = {name: bank_spread(context, panel, bank, name) for name in (M_SMC, D_SMC)}
-            if three := _three_draws(context, panel, bank):
-                found[bank][THREE] = three
-        return found
-
-    return each_panel(context, measure)
+    varied = [name for name, one in context.variants(panel).items()
+              if (panel, one.kind) == TEMPERATURES or one.way in ROUNDED]  # fmt: skip
+    found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
+    for bank in (*context.packaged(REFERENCE), *context.simulators(panel)):
+        found[bank] = {name: bank_spread(context, panel, bank, name) for name in (M_SMC, D_SMC)}
+        if three := _three_draws(context, panel, bank):
+            found[bank][THREE] = three
+    return found
 
 
-def significance(context: Context, metrics: Sequence[str] = tuple(DIFFERENCES)) -> Measured:
+@per_panel
+def significance(context: Context, panel: str) -> dict[str, Any]:
     """Asking minus M-SMC over the asked model's own bank, on the same cases; means over the draws of the bank.
 
     Intervals count the draw of the cases (paired bootstrap) and the draw of the bank.
     """
+    y, rows, spread = context.labels(panel), {}, dict[str, dict[str, float]]()
 
-    def measure(panel: str) -> dict[str, Any]:
-        y, rows = context.labels(panel), {}
-        banks = dict.fromkeys(context.own_bank(panel, one) for one in context.asked(panel))
-        spread = {bank: bank_spread(context, panel, bank, M_SMC) for bank in banks}
+    def beyond(ours: Float, theirs: Float, y: Int, name: str) -> dict[str, dict[str, Any]]:
+        return context.paired(ours, theirs, y, tuple(DIFFERENCES), "paired", f"{panel} {name}")
 
-        def beyond(ours: Float, theirs: Float, y: Int, name: str) -> dict[str, dict[str, Any]]:
-            return context.paired(ours, theirs, y, metrics, "paired", f"{panel} {name}")
-
-        for one in context.asked(panel):
-            bank = context.own_bank(panel, one)
-            ours = [context.probabilities(spec_of(M_SMC, panel, b))[one.positions] for b in context.draws(panel, bank)]
-            each = [beyond(p, one.probabilities, y[one.positions], one.name) for p in ours]
-            about: dict[str, Any] = {"model": one.model, "way": one.way, "draws": len(ours)}
-            rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
-        others = {name: spec_of(name, panel) for name in context.packaged(D_SMC, RECIPE)}
-        others |= {name: Spec(panel, name) for name in context.packaged(*SIMILARITY)}
-        for name, spec in others.items():
-            row = beyond(context.probabilities(spec_of(M_SMC, panel)), context.probabilities(spec), y, name)
-            rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name} | row
-        return {"differences": rows, "bank_spread": spread}
-
-    return each_panel(context, measure)
+    for one in context.asked(panel):
+        bank = context.own_bank(panel, one)
+        if bank not in spread:
+            spread[bank] = bank_spread(context, panel, bank, M_SMC)
+        ours = [context.probabilities(spec_of(M_SMC, panel, b))[one.positions] for b in context.draws(panel, bank)]
+        each = [beyond(p, one.probabilities, y[one.positions], one.name) for p in ours]
+        about: dict[str, Any] = {"model": one.model, "way": one.way, "draws": len(ours)}
+        rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
+    others = {name: spec_of(name, panel) for name in context.packaged(D_SMC, RECIPE)}
+    others |= {name: Spec(panel, name) for name in context.packaged(*SIMILARITY)}
+    for name, spec in others.items():
+        row = beyond(context.probabilities(spec_of(M_SMC, panel)), context.probabilities(spec), y, name)
+        rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name} | row
+    return {"differences": rows, "bank_spread": spread}
 
 
 def _over_draws(rows: list[dict[str, dict[str, Any]]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from paper import engine
-from paper.answers import METHODS, Spec, theirs_name
 from paper.context import Context
-from paper.engine import Fitted, Observations
-from paper.measures import Measured, each_panel
+from paper.measures import Measured, per_panel
+from paper.world import METHODS, Spec, theirs_name
 from simdx.abc.prior import Prior
+from simdx.methods import Fitted, Observations
+from simdx.methods.calibration import calibrated
+from simdx.methods.outside import Outside
 from simdx.metrics.scores import ood_auroc
 from simdx.runs import NotRun
 from simdx.types import Float, Int, entropy_bits
@@ -32,27 +33,25 @@ def under_priors(
     Per case the mass on the true label and whether the answer is right: under the prior that favours the true
     label (informative), and as means over those that favour a wrong one (misleading).
     """
-    n, rows, total = len(label), np.arange(len(label)), count + n_labels - 1
-    own: dict[str, Any] = {name: np.zeros(n) for name in ("posterior_on_true", "accuracy")}
-    wrong: dict[str, Any] = {name: np.zeros(n) for name in own}
+    rows, total = np.arange(len(label)), count + n_labels - 1
+    answers = []
     for favoured in range(n_labels):
         counts = np.ones(n_labels)
         counts[favoured] = count
         prior = Prior(counts / counts.sum(), float(n_labels) if held else float(counts.sum()))
-        p = fitted.infer(observations, prior).posterior.probabilities
-        mine = label == favoured
-        measured = {"posterior_on_true": p[rows, label], "accuracy": (p.argmax(axis=1) == label).astype(float)}
-        for name, values in measured.items():
-            own[name][mine] = values[mine]
-            wrong[name][~mine] += values[~mine] / (n_labels - 1)
-    return {"informative": {"prior_on_true": count / total, **own}, "misleading": {"prior_on_true": 1 / total, **wrong}}
+        answers.append(fitted.infer(observations, prior).posterior.probabilities)
+    p = np.array(answers)  # (favoured, N, K)
+    measured = {"posterior_on_true": p[:, rows, label], "accuracy": (p.argmax(axis=2) == label).astype(float)}
+    own = {name: values[label, rows] for name, values in measured.items()}
+    wrong = np.arange(n_labels)[:, None] != label
+    misled = {name: np.mean(values, axis=0, where=wrong) for name, values in measured.items()}
+    informative, misleading = {"prior_on_true": count / total}, {"prior_on_true": 1 / total}
+    return {"informative": informative | own, "misleading": misleading | misled}
 
 
-def prior_sensitivity(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, list[dict[str, Any]]]:
-        return {variant: [_favoured(context, panel, variant, c) for c in COUNTS[context.scale]] for variant in VARIANTS}
-
-    return each_panel(context, measure)
+@per_panel
+def prior_sensitivity(context: Context, panel: str) -> dict[str, list[dict[str, Any]]]:
+    return {variant: [_favoured(context, panel, variant, c) for c in COUNTS[context.scale]] for variant in VARIANTS}
 
 
 def _favoured(context: Context, panel: str, variant: str, count: int) -> dict[str, Any]:
@@ -79,9 +78,9 @@ def out_of_class(context: Context) -> Measured:
     for panel in panels:
         rows = []
         for method in COMPARED:
-            inside, outside = map(entropy_bits, _both(context, Spec(panel, method)))
+            bits = [entropy_bits(context.probabilities(Spec(panel, method), outside)) for outside in (False, True)]
             paper = METHODS[method] if method in ("m-smc", "d-smc") else None
-            rows.append(_row(context, panel, METHODS[method], paper, inside, outside))
+            rows.append(_row(context, panel, METHODS[method], paper, *bits))
         rows.append(_row(context, panel, "recipe with “none of these”", None, *_with_background(context, panel)))
         asked, missing = asked_bits(context, panel)
         data[panel], notes = [*rows, *asked], [*notes, *missing]
@@ -90,20 +89,15 @@ def out_of_class(context: Context) -> Measured:
     return Measured(data, n, notes)
 
 
-def _both(context: Context, spec: Spec) -> tuple[Float, Float]:
-    beyond = context.answers_outside(spec)
-    assert beyond is not None
-    return context.probabilities(spec), beyond["probabilities"]
-
-
 def _with_background(context: Context, panel: str) -> list[Float]:
     """The recipe as it is shipped: what its background hypothesis claims goes back to the prior."""
     spec = Spec(panel, "auto")
-    share_of, prior = engine.none_of_these(context.panel_data(spec)), context.prior(spec)
+    share_of, prior = Outside.fit(calibrated(context.panel_data(spec))), context.prior(spec)
+    assert share_of is not None, "the packaged banks have a background"
     bits = []
-    for p, outside in zip(_both(context, spec), (False, True), strict=True):
+    for outside in (False, True):
         share = share_of(context.observations(panel, outside), prior)[:, None]
-        bits.append(entropy_bits((1 - share) * p + share * prior.probabilities))
+        bits.append(entropy_bits((1 - share) * context.probabilities(spec, outside) + share * prior.probabilities))
     return bits
 
 
@@ -111,7 +105,7 @@ def asked_bits(context: Context, panel: str) -> tuple[list[dict[str, Any]], list
     """Models asked about out-of-class cases, from records; and what could not be read."""
     inside = {one.name: entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)}
     found, missing = [], []
-    for one in context.asked_outside(panel):
+    for one in context.asked(panel, True):
         if (one.readable > 0).any():
             outside = entropy_bits(one.probabilities[one.readable > 0])
             within = inside.get(one.name, np.zeros(0))

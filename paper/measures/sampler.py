@@ -9,17 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from paper import engine
-from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.measures import Measured, each_panel
-from paper.world import REFERENCE
+from paper.measures import Measured, per_panel
+from paper.measures.simplex import typical
+from paper.world import (
+    ABI,
+    D_PARTICLES,
+    D_SMC,
+    M_PARTICLES,
+    M_SMC,
+    M_SOFT,
+    RECIPE,
+    REFERENCE,
+    SECOND_ORDER,
+    Spec,
+    spec_of,
+)  # fmt: skip
+from simdx.abc.live import multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
+from simdx.classifier import Classifier
+from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.metrics.means import spread
 from simdx.runs import NotRun
-from simdx.types import Float, Int, Trace, entropy_bits
+from simdx.types import Float, Int, Trace
 
 # --------------------------------------------------------------------------- population by population
 
@@ -41,6 +55,10 @@ def dynamics_table(trace: Trace, true_label: Int) -> list[dict[str, Any]]:
     return rows
 
 
+def _refined(panel: str, method: str) -> Spec:
+    return Spec(panel, method, engine="particles", populations=POPULATIONS, stop_acceptance=None)
+
+
 def smc_dynamics(context: Context) -> Measured:
     found = {p: {m: _traced(context, p, m) for m in ("d-smc", "m-smc")} for p in context.panels}
     example = _example(context) if EXAMPLE_PANEL in context.panels else None
@@ -48,9 +66,8 @@ def smc_dynamics(context: Context) -> Measured:
     return Measured({"panels": found, "example": example}, n)
 
 
-def _trace(context: Context, panel: str, method: str, rows: Int) -> Trace:
-    spec = Spec(panel, method, engine="particles", populations=POPULATIONS, stop_acceptance=None)
-    trace = context.fitted(spec).infer(context.observations(panel).at(rows), context.prior(spec)).trace
+def _trace(context: Context, spec: Spec, rows: Int) -> Trace:
+    trace = context.fitted(spec).infer(context.observations(spec.panel).at(rows), context.prior(spec)).trace
     assert trace is not None
     return trace
 
@@ -59,7 +76,7 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     rows = np.sort(context.rng("smc-dynamics", panel).permutation(context.n[panel])[: CASES[context.scale]])
     label, prior = context.labels(panel)[rows], context.prior(Spec(panel, method))
     boot, steps = context.bootstrap("smc-dynamics", panel, method), []
-    for row in dynamics_table(_trace(context, panel, method, rows), label):
+    for row in dynamics_table(_trace(context, _refined(panel, method), rows), label):
         masses = row["p_true"]
         cap = concentration_cap(prior.alpha, row["population"]) if method == "d-smc" else None
         steps.append(row | {"p_true": float(masses.mean()), "p_true_ci": boot.mean(masses), "cap": cap})
@@ -72,9 +89,8 @@ def _example(context: Context) -> dict[str, Any] | None:
     right = np.flatnonzero(p.argmax(axis=1) == label)
     if not right.size:
         return None
-    order = right[np.argsort(entropy_bits(p[right]), kind="stable")]
-    case = order[(len(order) - 1) // 2 : (len(order) - 1) // 2 + 1]
-    steps = dynamics_table(_trace(context, EXAMPLE_PANEL, "d-smc", case), label[case])
+    case = right[[typical(p[right])]]
+    steps = dynamics_table(_trace(context, _refined(EXAMPLE_PANEL, "d-smc"), case), label[case])
     return {
         "id": context.cases(EXAMPLE_PANEL).dataset.cases[case[0]].id,
         "steps": [row | {"p_label": float(row.pop("p_true")[0])} for row in steps],
@@ -84,25 +100,21 @@ def _example(context: Context) -> dict[str, Any] | None:
 # --------------------------------------------------------------------------- what a case costs
 
 
-def runtime(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, Any]:
-        names = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
-        times = {name: context.seconds(spec_of(name, panel)) for name in names}
-        spec = spec_of(M_PARTICLES, panel)
-        trace = context.fitted(spec).infer(context.observations(panel), context.prior(spec)).trace
-        assert trace is not None
-        # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
-        own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
-        drawn = spread((trace.simulations * own).sum(axis=0)).as_dict()
-        banks = {}
-        for name in (REFERENCE, *context.models(panel)):
-            bank = context.bank(Spec(panel, "", name))
-            banks[name] = {"simulations": len(bank.texts), "background": len(bank.background)}
-            banks[name]["rejected"] = sum(bank.rejected.values())
-        asked = {one.name: {"calls_per_case": one.calls_per_case} for one in context.asked(panel)}
-        return {"times": times, "fresh_simulations": drawn, "budget": {"banks": banks, "asked": asked}}
-
-    return each_panel(context, measure)
+@per_panel
+def runtime(context: Context, panel: str) -> dict[str, Any]:
+    names = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
+    times = {name: context.seconds(spec_of(name, panel)) for name in names}
+    trace = _trace(context, spec_of(M_PARTICLES, panel), np.arange(context.n[panel]))
+    # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
+    own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
+    drawn = spread((trace.simulations * own).sum(axis=0)).as_dict()
+    banks = {}
+    for name in (REFERENCE, *context.models(panel)):
+        bank = context.bank(panel, name)
+        banks[name] = {"simulations": len(bank.texts), "background": len(bank.background)}
+        banks[name]["rejected"] = sum(bank.rejected.values())
+    asked = {one.name: {"calls_per_case": one.calls_per_case} for one in context.asked(panel)}
+    return {"times": times, "fresh_simulations": drawn, "budget": {"banks": banks, "asked": asked}}
 
 
 # --------------------------------------------------------------------------- what a variant can do
@@ -121,7 +133,7 @@ def capabilities(context: Context) -> Measured:
 def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
     observed = context.observations(panel).at(np.arange(min(PROBED, context.n[panel])))
     if name == RECIPE:
-        fitted = engine.front_door(context.cases(panel).source.panel, context.bank(spec_of(RECIPE, panel)))
+        fitted = Classifier(context.cases(panel).source.panel, context.bank(panel, REFERENCE)).fitted
     else:
         conditioned = Spec(panel, "abi", prior_conditioned=True)
         fitted = context.fitted(conditioned if name == ABI_PRIOR else spec_of(name, panel))
@@ -169,7 +181,7 @@ def algorithm_1(context: Context) -> Measured:
                                and v.way in SAME_SETTINGS)]  # fmt: skip
         if LIVE_MODEL not in context.models(panel):
             continue
-        banks = [context.bank(Spec(panel, "", name)) for name in names]
+        banks = [context.bank(panel, name) for name in names]
         texts = [
             list(dict.fromkeys(t for b in banks for t, at in zip(b.texts, b.label_index, strict=True) if at == k))
             for k in range(len(context.names(panel)))
@@ -210,8 +222,8 @@ class _UsedUp(Exception):
 def _stratified(context: Context, panel: str, texts: list[list[str]]) -> dict[str, Any]:
     spec, y = spec_of(M_SMC, panel, LIVE_MODEL), context.labels(panel)
     rows = sampled([case.id for case in context.cases(panel).dataset.cases], y)
-    embedder = context.panel_data(spec).embedder
-    vectors = [engine.embedded(embedder, some) for some in texts]
+    embedder = context.embedder_of(spec)
+    vectors = [np.asarray(embed_texts(embedder, some), dtype=float) for some in texts]
     seen = np.asarray(context.observations(panel).vectors, dtype=float)[rows]
     found = [_one_case(vectors, z, context.prior(spec), int(row)) for z, row in zip(seen, rows, strict=True)]
     p, reached, simulations = (np.array(part) for part in zip(*found, strict=True))
@@ -243,7 +255,7 @@ def _one_case(vectors: list[Float], z: Float, prior: Prior, row: int) -> tuple[F
             return np.array(found)
 
         try:
-            posterior, trace = engine.multinomial_live(
+            posterior, trace = multinomial_live(
                 simulate, len(vectors), z / np.linalg.norm(z), prior, [row], seed=0, budget=BUDGET,
                 populations=populations,
             )  # fmt: skip
@@ -256,55 +268,51 @@ def _one_case(vectors: list[Float], z: Float, prior: Prior, row: int) -> tuple[F
 # --------------------------------------------------------------------------- like with like
 
 SCHEDULES = (5, 11)  # what the paper names, and what the masses of its Table S10 need
-BITS = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
 PAPERS_NETWORK = "ABI, trained as the paper trains"
+LIKE_WITH_LIKE: dict[str, dict[str, Any]] = {
+    **{f"D-SMC, T = {t}": {"method": "d-smc", "populations": t} for t in SCHEDULES},
+    PAPERS_NETWORK: {"method": "abi", "objective": "mean", "trained_as": "the paper"},
+}
 
 
 def paper_settings(context: Context) -> Measured:
     """D-SMC at both schedules, and the network with the paper's objective, data, epochs, batch and rate."""
-
-    def measure(panel: str) -> dict[str, Any]:
-        specs = {f"D-SMC, T = {t}": Spec(panel, "d-smc", populations=t) for t in SCHEDULES}
-        specs[PAPERS_NETWORK] = Spec(panel, "abi", objective="mean", trained_as="the paper")
-        found: dict[str, Any] = {}
-        for name, spec in specs.items():
-            answers, boot = context.answers(spec), context.bootstrap("paper-settings", panel, name)
-            found[name] = {"scores": context.scores(spec), "seconds": context.seconds(spec)["infer_seconds"]}
-            for part in BITS:
-                found[name] |= {part: np.median(answers[part]), f"{part}_ci": boot.of(np.median, answers[part])}
-        network, first = (context.answers(specs[name]) for name in (PAPERS_NETWORK, f"D-SMC, T = {SCHEDULES[0]}"))
-        boot, gaps = context.bootstrap("paper-settings", panel, "gaps"), {}
-        for part in BITS[:3]:
-            pairs = np.stack([network[part], first[part]], axis=1)
-            gaps[part] = {"value": _median_gap(pairs), "ci": boot.of(_median_gap, pairs)}
-        return found | {"network minus D-SMC": gaps}
-
-    found = each_panel(context, measure)
     place = context.live_folder / "smollm2.json"
     rows = json.loads(place.read_text("utf-8"))["rows"] if place.is_file() else []
     live = next((r["per_case"]["seconds"] for r in rows if (r["method"], r["engine"]) == ("d-smc", "live")), None)
-    return found._replace(data={"panels": found.data, "live_d_smc_seconds": live})
+    panels = {panel: _settings_on(context, panel) for panel in context.panels}
+    return Measured({"panels": panels, "live_d_smc_seconds": live}, context.n)
 
 
-def model_banks(context: Context) -> Measured:
-    """D-SMC at both schedules and both networks over every draw of each model's own bank."""
-    specs: dict[str, dict[str, Any]] = {f"D-SMC, T = {t}": {"method": "d-smc", "populations": t} for t in SCHEDULES}
-    specs[PAPERS_NETWORK] = {"method": "abi", "objective": "mean", "trained_as": "the paper"}
-    specs["ABI, trained on the bank"] = {"method": "abi"}
-
-    def measure(panel: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for bank in (draw for model in context.models(panel) for draw in context.draws(panel, model)):
-            for name, fields in specs.items():
-                spec = Spec(panel, bank=bank, **fields)
-                answers, scores = context.answers(spec), context.scores(spec)
-                medians = {part: float(np.median(answers[part])) for part in BITS}
-                found.setdefault(bank, {})[name] = {"scores": scores} | medians
-        return found
-
-    return each_panel(context, measure)
+def _settings_on(context: Context, panel: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    specs = {name: Spec(panel, **fields) for name, fields in LIKE_WITH_LIKE.items()}
+    for name, spec in specs.items():
+        answers, boot = context.answers(spec), context.bootstrap("paper-settings", panel, name)
+        found[name] = {"scores": context.scores(spec), "seconds": context.seconds(spec)["infer_seconds"]}
+        for part in SECOND_ORDER:
+            found[name] |= {part: np.median(answers[part]), f"{part}_ci": boot.of(np.median, answers[part])}
+    network, first = (context.answers(specs[name]) for name in (PAPERS_NETWORK, f"D-SMC, T = {SCHEDULES[0]}"))
+    boot, gaps = context.bootstrap("paper-settings", panel, "gaps"), {}
+    for part in SECOND_ORDER[:3]:
+        pairs = np.stack([network[part], first[part]], axis=1)
+        gaps[part] = {"value": _median_gap(pairs), "ci": boot.of(_median_gap, pairs)}
+    return found | {"network minus D-SMC": gaps}
 
 
 def _median_gap(pairs: Float) -> float:
     """Difference of medians over the same cases."""
     return float(np.subtract(*np.median(pairs, axis=0)))
+
+
+@per_panel
+def model_banks(context: Context, panel: str) -> dict[str, Any]:
+    """D-SMC at both schedules and both networks over every draw of each model's own bank."""
+    found: dict[str, Any] = {}
+    for bank in (draw for model in context.models(panel) for draw in context.draws(panel, model)):
+        found[bank] = {}
+        for name, fields in {**LIKE_WITH_LIKE, "ABI, trained on the bank": {"method": "abi"}}.items():
+            spec = Spec(panel, bank=bank, **fields)
+            medians = {part: float(np.median(context.answers(spec)[part])) for part in SECOND_ORDER}
+            found[bank][name] = {"scores": context.scores(spec)} | medians
+    return found

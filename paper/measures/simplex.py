@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from paper import engine
-from paper.answers import Spec
 from paper.context import Context
-from paper.measures import Measured, each_panel
+from paper.measures import Measured, per_panel
+from paper.world import Spec
 from simdx.abc.dirichlet import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
+from simdx.abc.space import Space
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
+from simdx.methods import Settings
+from simdx.methods.smc import SimplexPosterior
 from simdx.metrics import auroc, spread
 from simdx.runs import Arrays, NotRun
 from simdx.types import Float, Int, entropy_bits
@@ -36,15 +38,16 @@ def ternary(context: Context) -> Measured:
     if panel is None:
         raise NotRun("a ternary picture needs a panel with three labels, and none of this run has three")
     spec, cases = Spec(panel, "d-smc"), context.cases(panel)
-    inside, beyond, prior = context.answers(spec), context.answers_outside(spec), context.prior(spec)
+    inside, prior = context.answers(spec), context.prior(spec)
     right = inside["probabilities"].argmax(axis=1) == context.labels(panel)
     # group -> answers, and the rows of the group among them
     groups = {"correct": (inside, np.flatnonzero(right)), "wrong": (inside, np.flatnonzero(~right))}
     n = {panel: context.n[panel]}
-    if beyond is not None:
-        n["out of class"] = len(beyond["probabilities"])
-        groups["out of class"] = beyond, np.arange(n["out of class"])
-    before, draws_of = engine.simplex_draws(context.panel_data(spec), spec, prior, SHOWN)
+    if cases.outside is not None:
+        n["out of class"] = len(cases.outside.cases)
+        groups["out of class"] = context.answers(spec, True), np.arange(n["out of class"])
+    simplex = SimplexPosterior(context.panel_data(spec), Settings.named_alike(spec))
+    before = simplex.shared(prior).features[:SHOWN, : prior.probabilities.size].astype(float)
     triangles = [{"heading": "prior", "draws": before.round(4), "mean": prior.probabilities}]
     measured = {}
     for name, (answers, rows) in groups.items():
@@ -62,9 +65,9 @@ def ternary(context: Context) -> Measured:
             for part, values in parts.items()
         }
         if len(mean):
-            row, outside = rows[typical(mean)], answers is beyond
+            row, outside = rows[typical(mean)], name == "out of class"
             label = cases.part(outside).cases[row].label
-            draws = draws_of(context.observations(panel, outside).at(np.array([row])))
+            draws = simplex.draws(context.observations(panel, outside).at(np.array([row])), prior, SHOWN)
             heading = name if label is None else f"{name} (it is {label})"
             triangles.append({"heading": heading, "draws": draws.round(4), "mean": answers["probabilities"][row]})
     notes = [f"No case was {name}, so there is no such triangle." for name, one in measured.items() if not one["n"]]
@@ -96,20 +99,16 @@ def split_by_outcome(inside: Arrays, outside: Arrays | None, label: Int) -> dict
     return {name: group for name, group in groups.items() if len(group["total_bits"])}
 
 
-def uncertainty_decomposition(context: Context) -> Measured:
-    def measure(panel: str) -> dict[str, Any]:
-        specs = {
-            FIXED: Spec(panel, "d-smc"),
-            ABSOLUTE: Spec(panel, "d-smc", tolerance=_tolerance(context, panel)),
-            "abi": Spec(panel, "abi"),
-        }
-        return {name: _decomposed(context, name, spec) for name, spec in specs.items()}
-
-    return each_panel(context, measure)
+@per_panel
+def uncertainty_decomposition(context: Context, panel: str) -> dict[str, Any]:
+    absolute = Spec(panel, "d-smc", tolerance=_tolerance(context, panel))
+    specs = {FIXED: Spec(panel, "d-smc"), ABSOLUTE: absolute, "abi": Spec(panel, "abi")}
+    return {name: _decomposed(context, name, spec) for name, spec in specs.items()}
 
 
 def _decomposed(context: Context, name: str, spec: Spec) -> dict[str, Any]:
-    groups = split_by_outcome(context.answers(spec), context.answers_outside(spec), context.labels(spec.panel))
+    outside = None if context.cases(spec.panel).outside is None else context.answers(spec, True)
+    groups = split_by_outcome(context.answers(spec), outside, context.labels(spec.panel))
 
     def separation(a: Float, b: Float) -> float | None:
         return auroc(np.concatenate([a, b]), np.r_[np.zeros(len(a), bool), np.ones(len(b), bool)]).value
@@ -127,7 +126,7 @@ def _decomposed(context: Context, name: str, spec: Spec) -> dict[str, Any]:
 def _tolerance(context: Context, panel: str) -> float:
     """The distance half of the panel's own simulations reach, each left out of its class mean in turn."""
     spec = Spec(panel, "d-smc")
-    space, prior = engine.space_of(context.panel_data(spec)), context.prior(spec)
+    space, prior = Space.fit(context.panel_data(spec).embedded, centre=False), context.prior(spec)
     return round(bank_tolerance(space.bank, space.label_index, space.n_labels, prior, seed=context.seed), 4)
 
 
@@ -149,7 +148,7 @@ def abi_fidelity(context: Context) -> Measured:
 
 def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
     spec = Spec(panel, "abi", **OBJECTIVES[name])
-    network, space = load(context.network(spec)), engine.space_of(context.panel_data(spec))
+    network, space = load(context.network(spec)), Space.fit(context.panel_data(spec).embedded, centre=False)
     vectors, draws = context.observations(panel).vectors, DRAWS[context.scale]
     c = fidelity.compare(network, space, vectors, context.prior(spec), draws=draws, seed=context.seed)
     boot = context.bootstrap("abi-fidelity", panel, name)

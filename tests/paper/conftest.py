@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper.answers import Size
+from paper.world import Size
 from paper.context import Context
 from paper.world import pool
 from simdx.bank.files import packaged_bank, write_bank

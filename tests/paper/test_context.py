@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper import engine
-from paper.answers import SECOND_ORDER, TIMES, Spec
+from paper.world import SECOND_ORDER, TIMES, Spec
 from paper.context import Bootstrap, Context
 from paper.measures.ablations import temperature_ablation
 from paper.measures.scores import unreadable
@@ -48,17 +47,17 @@ def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context
 
 def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Spec(PANEL, "d-smc")
-    first, outside = context.answers(spec), context.answers_outside(spec)
+    first, outside = context.answers(spec), context.answers(spec, True)
     again = small_context(context.out, context.banks_folder, context.asking_folder)
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr(engine, "fit", refuse)
+    monkeypatch.setattr("paper.context.fit_method", refuse)
     second = again.answers(spec)
     assert set(first) == set(second) == {"probabilities", *TIMES, *SECOND_ORDER}
     assert all(np.array_equal(array, second[name]) for name, array in first.items())
-    assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
+    assert np.array_equal(outside["probabilities"], again.answers(spec, True)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
     monkeypatch.setattr(fitted, "RECIPE_VERSION", fitted.RECIPE_VERSION + 1)
@@ -68,11 +67,11 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 
 def test_banks_by_models_stand_beside_the_packaged_parts(context: Context, tmp_path: Path) -> None:
     assert context.banks(PANEL) == ("bank_a", "bank_b", "small")
-    assert set(context.bank(Spec(PANEL, "m-smc", "small")).counts.values()) == {10}
-    parts = [context.bank(Spec(PANEL, "m-smc", name)) for name in ("bank_a", "bank_b", "reference")]
+    assert set(context.bank(PANEL, "small").counts.values()) == {10}
+    parts = [context.bank(PANEL, name) for name in ("bank_a", "bank_b", "reference")]
     assert len(parts[0].texts) + len(parts[1].texts) == len(parts[2].texts)
     with pytest.raises(BadInput, match="no bank of oral-lesions by nobody"):
-        context.bank(Spec(PANEL, "m-smc", "nobody"))
+        context.bank(PANEL, "nobody")
     # One run in another way stands for no simulator of its own.
     write_banks(tmp_path, {"m": 3, "m-q8_0": 3, "m-t0.4": 3, "m-n90": 3})
     assert written_by_variants(PANEL, tmp_path) == {
@@ -134,7 +133,7 @@ def test_raw_replies_are_read_as_the_product_reads_them(tmp_path: Path) -> None:
     assert asked["EF"].probabilities[0] == pytest.approx([1 / 3, 2 / 3, 0])
     assert asked["EF"].readable.tolist() == [3.0] * 4
     assert (asked["EF"].seconds_per_case, asked["ML"].seconds_per_case) == (2.0, pytest.approx(0.2))
-    (orders,) = context.orders(PANEL)
+    orders = next(one for one in context.replies(PANEL) if one.method == "logits")
     assert orders.at(1)[0].argmax() == 1
     (series,) = [s for s in temperature_ablation(context).data["series"] if s["what"] != "ML"]
     assert (series["what"], [p["temperature"] for p in series["points"]]) == ("EF", [0.2, 0.6])

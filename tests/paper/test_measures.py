@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
+from paper.world import D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.artefacts import ARTEFACTS
 from paper.context import Context
 from paper.measures import Measured, ablations, outside, sampler, scores, simplex
@@ -163,7 +163,7 @@ def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None
 
 def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
     spec, label = Spec(PANEL, "d-smc"), context.labels(PANEL)
-    groups = simplex.split_by_outcome(context.answers(spec), context.answers_outside(spec), label)
+    groups = simplex.split_by_outcome(context.answers(spec), context.answers(spec, True), label)
     assert len(groups["correct"]["total_bits"]) == 60 - _wrong(context, D_SMC)
     for parts in groups.values():
         np.testing.assert_allclose(
@@ -237,7 +237,7 @@ def test_entropy_out_of_class_for_every_method(context: Context) -> None:
     rows = {row["method"]: row for row in measured.data[PANEL]}
     spec = Spec(PANEL, "m-smc")
     inside, beyond = (
-        entropy_bits(a["probabilities"]) for a in (context.answers(spec), context.answers_outside(spec))
+        entropy_bits(a["probabilities"]) for a in (context.answers(spec), context.answers(spec, True))
     )
     assert rows["M-SMC"]["outside"] == pytest.approx(beyond.mean())
     assert rows["M-SMC"]["auroc"] == pytest.approx(ood_auroc(inside, beyond).value)
@@ -309,8 +309,8 @@ def test_embedders_that_are_not_here_are_named(context: Context, private_home: P
     found, missing = ablations.embedders_at_hand(("wordllama", "hashing", "minilm", "wordllama+minilm"))
     assert found == ["wordllama", "hashing"]
     assert set(missing) == {"minilm", "wordllama+minilm"}
-    measured = ablations.embedding_ablation(context, ("wordllama", "hashing", "mpnet"))
-    assert any("mpnet" in note for note in measured.notes)
+    measured = ablations.embedding_ablation(context)
+    assert any("minilm" in note for note in measured.notes)
     accuracy = measured.data["scores"][PANEL]["M-SMC, wordllama"]["accuracy"]
     assert accuracy == context.scores(Spec(PANEL, "m-smc"))["accuracy"]
 
@@ -330,14 +330,18 @@ def test_a_pool_larger_than_the_bank_is_the_bank(context: Context) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_pool_by_a_model_belongs_to_this_question_alone(tmp_path: Path) -> None:
+def test_a_large_pool_by_a_model_belongs_to_this_question_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = load_source(PANEL)
     whole = replace(packaged_bank(source), against=None)
     twice = replace(whole, texts=(*whole.texts, *(f"{text} Noted today." for text in whole.texts)))
     twice = replace(twice, label_index=np.tile(whole.label_index, 2))
     write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)
     own = small_context(tmp_path / "out", write_banks(tmp_path, {"tiny": 8}), tmp_path)
-    measured = ablations.pool_size(own, 200, "another panel")
+    monkeypatch.setattr(ablations, "LARGEST", 200)
+    monkeypatch.setattr(ablations, "LARGEST_PANEL", "another panel")
+    measured = ablations.pool_size(own)
     rows = _by_size(measured)
     assert rows["tiny-n200", "d-smc", 200]["distinct"] == [200, 200]
     assert rows["tiny-n200", "d-smc", 100]["pools"] == 2  # half of it: there is something to draw
@@ -390,7 +394,7 @@ def test_three_draws_on_file_are_averaged(tmp_path: Path, asking: Path) -> None:
     own = small_context(tmp_path / "out", folder, asking)
     assert own.models(PANEL) == ("small",)
     assert own.draws(PANEL, "small") == ("small", "small-s1", "small-s2")
-    row = draws.significance(own, ("accuracy",)).data[PANEL]["differences"]["ML (small) − M-SMC over small"]
+    row = draws.significance(own).data[PANEL]["differences"]["ML (small) − M-SMC over small"]
     asked = next(one for one in own.asked(PANEL) if one.method == "logits")
     y = own.labels(PANEL)
     right = [
