@@ -14,19 +14,20 @@ from __future__ import annotations
 import json
 import platform
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from simdx import __version__
+from simdx.bench import records
 from simdx.reading import read
 
 ROOT = Path(__file__).resolve().parent.parent
-GOLD = ROOT / "tests/data/reading_gold.jsonl"
+GOLD = "tests/data/reading_gold.jsonl"
 OUT = ROOT / "results/reading/assertion.json"
 ASSERTIONS = ("negated", "possible", "hypothetical", "past", "family")
 
@@ -36,7 +37,7 @@ Row = dict[str, Any]
 
 def gold() -> list[Row]:
     """Sentences with `kind`, `half`, `text` and `spans` of (start, end, assertion)."""
-    return [json.loads(line) for line in GOLD.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (ROOT / GOLD).read_text(encoding="utf-8").splitlines()]
 
 
 def simdx_reads(text: str, places: list[tuple[int, int]]) -> list[str]:
@@ -50,32 +51,33 @@ def scores(rows: list[Row], reader: Reader, known: tuple[str, ...] = ASSERTIONS)
 
     An assertion that a library does not know counts as present, for it and in the gold set.
     """
-    told, true = list[str](), list[str]()
-    by_kind: dict[str, list[bool]] = {}
+    told, true, by_kind = list[str](), list[str](), dict[str, list[bool]]()
     for row in rows:
-        told += reader(row["text"], _places(row))
-        true += [meant if meant in known else "present" for *_, meant in row["spans"]]
-        own = slice(-len(row["spans"]), None)
-        hits = [got == want for got, want in zip(told[own], true[own], strict=True)] if row["spans"] else []
-        by_kind.setdefault(row["kind"], []).extend(hits)
-    names = ("present", *known)
-    options: dict[str, Any] = {"labels": names, "zero_division": 0.0}
-    each = zip(names, *precision_recall_fscore_support(true, told, **options), strict=True)
-    options = {"labels": known, "average": "micro", "zero_division": 0.0}
-    *whole, _ = precision_recall_fscore_support(true, told, **options)
+        own = reader(row["text"], places_of(row))
+        meant = [one if one in known else "present" for *_, one in row["spans"]]
+        told, true = told + own, true + meant
+        by_kind.setdefault(row["kind"], []).extend(a == b for a, b in zip(own, meant, strict=True))
+    report = classification_report(
+        true, told, labels=("present", *known), output_dict=True, zero_division=0.0
+    )
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        true, told, labels=known, average="micro", zero_division=0.0
+    )
+    whole = {"support": sum(one in known for one in true), "precision": precision, "recall": recall}
     return {
         "findings": len(true),
-        "all": _row(*whole, sum(one in known for one in true)),
-        "by_assertion": {name: _row(*figures) for name, *figures in each},
+        "all": rounded(whole | {"f1-score": f1}),
+        "by_assertion": {name: rounded(report[name]) for name in ("present", *known)},
         "accuracy_by_kind": {kind: round(statistics.mean(hits), 4) for kind, hits in sorted(by_kind.items())},
     }
 
 
-def _row(precision: float, recall: float, f1: float, n: int) -> dict[str, float]:
-    return {"n": int(n), "precision": round(precision, 4), "recall": round(recall, 4), "f1": round(f1, 4)}
+def rounded(one: dict[str, float]) -> dict[str, float]:
+    figures = {"precision": one["precision"], "recall": one["recall"], "f1": one["f1-score"]}
+    return {"n": int(one["support"]), **{name: round(value, 4) for name, value in figures.items()}}
 
 
-def _places(row: Row) -> list[tuple[int, int]]:
+def places_of(row: Row) -> list[tuple[int, int]]:
     return [(start, end) for start, end, _ in row["spans"]]
 
 
@@ -91,59 +93,50 @@ def _document(nlp: Any, text: str, places: list[tuple[int, int]]) -> Any:
     return doc
 
 
-def negspacy_reader() -> Reader:
-    """negspaCy with its clinical terms."""
-    import negspacy.negation  # noqa: F401  registers the component
+def pipeline(*parts: str) -> Any:
     import spacy
 
     nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    nlp.add_pipe("negex")
+    for part in ("sentencizer", *parts):
+        nlp.add_pipe(part)
+    return nlp
 
-    def reader(text: str, places: list[tuple[int, int]]) -> list[str]:
-        return ["negated" if ent._.negex else "present" for ent in _document(nlp, text, places).ents]
 
-    return reader
+def negspacy_reader() -> Reader:
+    """negspaCy with its clinical terms."""
+    import negspacy.negation  # noqa: F401  registers the component
+
+    nlp = pipeline("negex")
+    return lambda text, places: [
+        "negated" if ent._.negex else "present" for ent in _document(nlp, text, places).ents
+    ]
 
 
 def medspacy_reader() -> Reader:
     """medspaCy's ConText with its default rules, and its sections of past and family history."""
     import medspacy.context
     import medspacy.section_detection  # noqa: F401  registers the component
-    import spacy
 
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    nlp.add_pipe("medspacy_context")
-    nlp.add_pipe("medspacy_sectionizer")
+    nlp = pipeline("medspacy_context", "medspacy_sectionizer")
 
     def meant(ent: Any) -> str:
         section = ent._.section_category or ""
-        if ent._.is_family or section == "family_history":
-            return "family"
-        if ent._.is_hypothetical:
-            return "hypothetical"
-        if ent._.is_negated:
-            return "negated"
-        if ent._.is_uncertain:
-            return "possible"
-        return "past" if ent._.is_historical or section == "past_medical_history" else "present"
+        signs = {
+            "family": ent._.is_family or section == "family_history",
+            "hypothetical": ent._.is_hypothetical,
+            "negated": ent._.is_negated,
+            "possible": ent._.is_uncertain,
+            "past": ent._.is_historical or section == "past_medical_history",
+        }
+        return next((name for name, holds in signs.items() if holds), "present")
 
-    def reader(text: str, places: list[tuple[int, int]]) -> list[str]:
-        return [meant(ent) for ent in _document(nlp, text, places).ents]
-
-    return reader
+    return lambda text, places: [meant(ent) for ent in _document(nlp, text, places).ents]
 
 
 def microseconds(rows: list[Row], reader: Reader, rounds: int = 20) -> float:
     """A sentence of the gold set, the fastest of some rounds."""
-    asked = [(row["text"], _places(row)) for row in rows]
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for text, places in asked:
-            reader(text, places)
-        best = min(best, time.perf_counter() - start)
+    asked = [(row["text"], places_of(row)) for row in rows]
+    best = min(timeit.repeat(lambda: [reader(*one) for one in asked], number=1, repeat=rounds))
     return round(best / len(rows) * 1e6, 1)
 
 
@@ -175,12 +168,12 @@ def main() -> None:
     if "medspacy" in readers:
         record = {
             "command": "python benchmarks/reading.py",
-            "gold": str(GOLD.relative_to(ROOT)),
+            "gold": GOLD,
             "sentences": {half: len(rows) for half, rows in halves.items()},
             "python": platform.python_version(),
             "readers": readers,
         }
-        OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        records.write_record(OUT, record)
 
 
 if __name__ == "__main__":
