@@ -85,6 +85,10 @@ def by_method(artefact: str, metric: str, axis: str, x: tuple[float, float]) -> 
     return draw
 
 
+main_results = by_method("main-results", "accuracy", "accuracy", (0, 1))
+error_detection = by_method("error-detection", "error_auroc", "error-detection AUROC", (0.2, 1))
+
+
 def risk_coverage(data: Data) -> Figures:
     axes = ("coverage, most certain first", "error rate")
     curves = {panel: {n: (c["coverage"], c["risk"]) for n, c in rows.items()} for panel, rows in data.items()}

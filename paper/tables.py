@@ -102,9 +102,9 @@ ALL = {**ACCURACY, "macro_f1": "macro F1", "entropy_bits": "entropy, bits"}
 BITS = {"total_bits": "total", "aleatoric_bits": "aleatoric", "epistemic_bits": "epistemic", "alpha0": "α₀"}
 
 
-def by_panel(one: Callable[[str, Any], pd.DataFrame], what: str = "") -> Callable[[Data], Tables]:
+def by_panel(one: Callable[[str, Any], pd.DataFrame]) -> Callable[[Data], Tables]:
     """The same table for each panel."""
-    return lambda data: {f"{panel}{what}": one(panel, part) for panel, part in data.items()}
+    return lambda data: {panel: one(panel, part) for panel, part in data.items()}
 
 
 # --------------------------------------------------------------------------- tables 1 to 4, figure 2
@@ -134,6 +134,7 @@ def main_results(data: Data) -> Tables:
     return found
 
 
+@by_panel
 def distribution_aware(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
     made = []
     for row in rows:
@@ -147,13 +148,18 @@ def distribution_aware(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
 
 
 DETECTION = {"accuracy": "accuracy", "error_auroc": "error AUROC", "e_aurc": "E-AURC", "risk_at_80": "risk at 80 %"}
-error_detection = by_panel(lambda panel, rows: scored("error-detection", panel, rows, DETECTION))
+
+
+@by_panel
+def error_detection(panel: str, rows: Data) -> pd.DataFrame:
+    return scored("error-detection", panel, rows, DETECTION)
 
 
 def _temperature(row: Data) -> str | None:
     return None if row.get("temperature") is None else f"{row['temperature']:.2f}"
 
 
+@by_panel
 def calibrated_embedding(panel: str, part: Data) -> pd.DataFrame:
     heads = {**ACCURACY, "nll": "NLL", "error_auroc": "error AUROC"}
     return frame(
@@ -162,6 +168,7 @@ def calibrated_embedding(panel: str, part: Data) -> pd.DataFrame:
     )
 
 
+@by_panel
 def risk_coverage(panel: str, rows: Data) -> pd.DataFrame:
     return frame(
         {"method": name, "n": row["n"]} | {f"risk at {c}": number(r) for c, r in row["risk_at"].items()}
@@ -209,6 +216,7 @@ def paper_settings(data: Data) -> Tables:
     return {"The paper's schedule and training": frame(rows), "Live D-SMC": live}
 
 
+@by_panel
 def model_banks(_: str, banks: Data) -> pd.DataFrame:
     return frame(
         {"bank": bank, "method": name} | figures(one["scores"], ACCURACY) | figures(one, BITS)
@@ -219,6 +227,7 @@ def model_banks(_: str, banks: Data) -> pd.DataFrame:
 DIFFERENCES = {"ece": "Δ ECE, debiased", "error_auroc": "Δ error AUROC", "e_aurc": "Δ E-AURC", "accuracy": "Δ accuracy"}
 
 
+@by_panel
 def significance(panel: str, part: Data) -> pd.DataFrame:
     return frame(
         {"compared": name} | figures(row, DIFFERENCES)
@@ -227,6 +236,7 @@ def significance(panel: str, part: Data) -> pd.DataFrame:
     )  # fmt: skip
 
 
+@by_panel
 def bank_draws(_: str, banks: Data) -> pd.DataFrame:
     heads = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "error_auroc": "error AUROC", "e_aurc": "E-AURC",
              "80%": "risk at 80 %"}  # fmt: skip
@@ -263,6 +273,7 @@ def abi_fidelity(data: Data) -> Tables:
 # --------------------------------------------------------------------------- S6 to S14
 
 
+@by_panel
 def entropy_strata(panel: str, methods: Data) -> pd.DataFrame:
     rows = []
     for name, band, one in ((name, band, one) for name, bands in methods.items() for band, one in bands.items()):
@@ -278,6 +289,7 @@ def entropy_strata(panel: str, methods: Data) -> pd.DataFrame:
 PRIOR = {"prior_on_true": "prior on the true label", "posterior_on_true": "posterior on it", "accuracy": "accuracy"}
 
 
+@by_panel
 def prior_sensitivity(panel: str, variants: Data) -> pd.DataFrame:
     rows = []
     every = ((name, row) for name, sweep in variants.items() for row in sweep)
@@ -290,6 +302,7 @@ def prior_sensitivity(panel: str, variants: Data) -> pd.DataFrame:
     return frame(rows)
 
 
+@by_panel
 def out_of_class(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
     def cell(row: Data, name: str) -> str | None:
         return None if row[name] is None else figure(row, name, 2)
@@ -466,6 +479,7 @@ def pool_size(data: Data) -> Tables:
     return found
 
 
+@by_panel
 def post_hoc_calibration(panel: str, blocks: Sequence[Data]) -> pd.DataFrame:
     heads = {**ACCURACY, "auroc": "class AUROC"}
     return frame(

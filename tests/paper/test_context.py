@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper.world import SECOND_ORDER, TIMES, Spec
 from paper.context import Bootstrap, Context
-from paper.measures.ablations import temperature_ablation
-from paper.measures.scores import unreadable
-from paper.world import Variant, pool, written_by_variants
+from paper.scores import temperature_ablation, unreadable
+from paper.world import SECOND_ORDER, TIMES, Spec, Variant, pool, written_by_variants
 from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.methods import fitted

@@ -8,8 +8,8 @@ import pytest
 
 from paper import report
 from paper.artefacts import Artefact, read_artefacts
+from paper.context import Measured
 from paper.figures import dots
-from paper.measures import Measured
 from simdx.runs import Record
 from tests.conftest import ROOT
 
