@@ -38,7 +38,7 @@ def _artefact(name: str, title: str, edition: int = 1) -> Artefact:
     measure: Any = lambda _: Measured({}, {})  # noqa: E731
     if name not in UNMEASURED:
         measure = getattr(scores, function, None) or getattr(posteriors, function)
-    drawn = getattr(figures, function, lambda _: {})
+    drawn: Any = getattr(figures, function, lambda _: {})
     return Artefact(name, title, measure, getattr(tables, function), drawn, edition)
 
 

@@ -173,12 +173,12 @@ class Context:
         cases = self.cases(panel)
         if outside and cases.outside is None:
             return ()
-        about = replace(cases, dataset=cases.outside) if outside else cases
+        about = replace(cases, dataset=cases.part(outside))
         found = read_asked(self.asking_folder, panel, about, self.replies(panel, outside))
         if not found and not outside and self.size.asked_cases and panel == self.panels[0]:
             spec = Spec(panel, "")
-            told = self.size.asked_cases, self.out / "asking"
-            found = asked_directly(self.panel_data(spec), self.prior(spec), cases, *told)
+            how = self.size.asked_cases, self.out / "asking"
+            found = asked_directly(self.panel_data(spec), self.prior(spec), cases, *how)
         return found
 
     @once
@@ -264,10 +264,9 @@ class Context:
         if not (folder / NETWORK_FILE).is_file():
             from simdx.amortised.train import TrainSettings, train  # loads torch
 
-            how = {"prior": self.prior(spec), "vectors": vectors, "spread": vectors is None}
-            network = train(panel_data, TrainSettings(**settings), **how)
+            prior, how = self.prior(spec), TrainSettings(**settings)
             folder.mkdir(parents=True, exist_ok=True)
-            save(network, folder)
+            save(train(panel_data, how, prior=prior, vectors=vectors, spread=vectors is None), folder)
         return folder
 
     # ----------------------------------------------------------------------- answers

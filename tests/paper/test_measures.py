@@ -143,7 +143,7 @@ def test_strata_hold_every_case_once_and_errors_are_counted_by_kind(context: Con
 def test_the_spread_is_that_of_dirichlet_draws() -> None:
     alpha = np.array([4.0, 2.0, 1.0])
     draws = np.random.default_rng(0).dirichlet(alpha, size=50_000)
-    apart = np.sqrt(((draws - scores.mean(axis=0)) ** 2).sum(axis=1).mean())
+    apart = np.sqrt(((draws - draws.mean(axis=0)) ** 2).sum(axis=1).mean())
     mean = alpha[None] / alpha.sum()
     assert posteriors.spread_of(mean, np.array([alpha.sum()]))[0] == pytest.approx(apart, rel=0.01)
 
