@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import wraps
+from functools import cached_property, wraps
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -203,9 +203,9 @@ class Context:
     @once
     def _embedder(self, name: str) -> Embedder:
         """With the vectors that came with the banks."""
-        return embedder_with(name, self._vectors())
+        return embedder_with(name, self._vectors)
 
-    @once
+    @cached_property
     def _vectors(self) -> dict[bytes, Float]:
         return read_vectors(self.banks_folder.parent)
 
@@ -336,13 +336,9 @@ class Context:
         """A stream of its own for whatever is named: artefacts do not disturb each other's draws."""
         return np.random.default_rng([self.seed, int(content_hash(*what)[:12], 16)])
 
-    @property
+    @cached_property
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on."""
-        return self._hashes()
-
-    @once
-    def _hashes(self) -> dict[str, Any]:
         folder, live = self.asking_folder, self.live_folder
         found: dict[str, Any] = {
             "asking": _hash(folder, (*folder.glob("asking-*/cells/*.json"), *folder.glob("replies-*/*.gz"))),
