@@ -62,13 +62,6 @@ class Bootstrap(NamedTuple):
                 found.append(float(value))
         return None if len(found) < 0.9 * self.resamples else np.quantile(found, TAILS).tolist()
 
-    def mean(self, values: Float) -> list[float] | None:
-        """Of a mean, without a Python loop."""
-        x = np.asarray(values, dtype=float)
-        if not x.size:
-            return None
-        return np.quantile(x[self.rng.integers(x.size, size=(self.resamples, x.size))].mean(axis=1), TAILS).tolist()
-
 
 def once(method: Callable[..., T]) -> Callable[..., T]:
     """What the same arguments gave is kept for the rest of the run."""

@@ -187,7 +187,7 @@ def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
         return float(np.corrcoef(a.ravel(), b.ravel())[0, 1]) if a.std() and b.std() else None
 
     ci = {  # one stream for all four: their order decides the draws
-        "agreement": boot.mean(c.agree.astype(float)),
+        "agreement": boot.of(np.mean, c.agree.astype(float)),
         "kl_nats": boot.of(np.median, c.kl),
         "alpha0_ratio": boot.of(np.median, c.abi.alpha0 / c.dsmc.alpha0),
         "correlation_of_means": boot.of(
@@ -248,7 +248,7 @@ def _favoured(context: Context, panel: str, variant: str, count: int) -> dict[st
     for kind, one in under_priors(fitted, seen, label, k, count, variant == HELD).items():
         row[kind] = {"prior_on_true": one["prior_on_true"]}
         for name in ("posterior_on_true", "accuracy"):
-            row[kind][name] = {"value": float(one[name].mean()), "ci": boot.mean(one[name])}
+            row[kind][name] = {"value": float(one[name].mean()), "ci": boot.of(np.mean, one[name])}
     return row
 
 
@@ -310,10 +310,10 @@ def _row(context: Context, panel: str, name: str, paper: str | None, inside: Flo
         return ood_auroc(a, b).value
 
     found: dict[str, Any] = {"method": name, "paper": paper, "n_outside": len(outside)}
-    found |= {"outside": float(outside.mean()), "outside_ci": boot.mean(outside)}
+    found |= {"outside": float(outside.mean()), "outside_ci": boot.of(np.mean, outside)}
     if not len(inside):
         return found | dict.fromkeys(("inside", "inside_ci", "auroc", "auroc_ci"))
-    found |= {"inside": float(inside.mean()), "inside_ci": boot.mean(inside)}
+    found |= {"inside": float(inside.mean()), "inside_ci": boot.of(np.mean, inside)}
     between = boot._replace(resamples=min(boot.resamples, 1000)).of(separation, inside, outside)
     return found | {"auroc": separation(inside, outside), "auroc_ci": between}
 
@@ -362,7 +362,7 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     for row in dynamics_table(_trace(context, _refined(panel, method), rows), label):
         masses = row["p_true"]
         cap = concentration_cap(prior.alpha, row["population"]) if method == "d-smc" else None
-        steps.append(row | {"p_true": float(masses.mean()), "p_true_ci": boot.mean(masses), "cap": cap})
+        steps.append(row | {"p_true": float(masses.mean()), "p_true_ci": boot.of(np.mean, masses), "cap": cap})
     return {"n": len(rows), "steps": steps}
 
 
@@ -521,7 +521,7 @@ def _stratified(context: Context, panel: str, texts: list[list[str]]) -> dict[st
     about: dict[str, Any] = {"n": len(rows), "populations": dict(Counter(reached.tolist()))}
     boot = context.bootstrap("algorithm-1", panel)
     for name, values in figures.items():
-        about |= {name: float(values.mean()), f"{name}_ci": boot.mean(values)}
+        about |= {name: float(values.mean()), f"{name}_ci": boot.of(np.mean, values)}
     return about
 
 

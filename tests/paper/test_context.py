@@ -149,7 +149,7 @@ def test_intervals_hold_what_they_are_of() -> None:
     x = np.random.default_rng(0).normal(size=400)
     boot = Bootstrap(np.random.default_rng(1), 2000)
     half = 1.96 * x.std() / 20
-    assert boot.mean(x) == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
+    assert boot.of(np.mean, x) == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
     low, high = boot.of(np.median, x)
     assert low < np.median(x) < high
     assert boot.of(np.median, np.zeros(0)) is boot.of(lambda _: None, x) is None
