@@ -20,7 +20,7 @@ from simdx.methods.fitted import Settings
 from simdx.methods.panel_data import PanelData
 from simdx.models.fetch import locate
 from simdx.service.app import create_app
-from simdx.service.registry import refuse_remote
+from simdx.service.state import refuse_remote
 from simdx_contrib.systemone import Server, SystemOne
 from tests.cli.conftest import Cli
 from tests.loopback import Handler, running, until

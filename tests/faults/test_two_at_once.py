@@ -18,7 +18,8 @@ from simdx.bank.files import problems_of
 from simdx.disk import load_arrays, save_arrays
 from simdx.errors import SimdxError
 from simdx.review import read_scores
-from simdx.service.audit import AuditKey, AuditStore, Entry
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey, Entry
 from simdx.service.auth import TokenFile
 from tests.faults.test_killed_writers import REVIEW, WRITERS, at, fresh, take
 from tests.faults.world import toy_network, write_world

@@ -33,7 +33,8 @@ from simdx.panels import advice_for, load_panel, load_source, problems_of
 from simdx.panels.load import parse_panel, scaffold
 from simdx.review import import_scores, make_review, open_review, read_scores
 from simdx.runs import Store
-from simdx.service.audit import AuditKey, AuditStore
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey
 from simdx.service.auth import TokenFile
 from simdx.types import Bank, Label, Panel
 from tests.faults.world import toy_network

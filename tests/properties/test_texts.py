@@ -24,8 +24,7 @@ from simdx.models import REGISTRY, describe
 from simdx.models.fetch import locate
 from simdx.panels import load_panel
 from simdx.panels.rules import matching, pattern_problem
-from simdx.service.cds_text import read_chart
-from simdx.service.record_servers import below
+from simdx.service.chart import below, read_chart
 from simdx.simulators import get_simulator, identity_of
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.simulators.endpoints import open_endpoints

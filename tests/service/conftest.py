@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import Limits, ServiceConfig
-from simdx.service.registry import Registry
+from simdx.service.state import Registry
 from simdx.service.wire import Meters
 from tests.loopback import until
 

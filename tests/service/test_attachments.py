@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.service import cds
-from simdx.service.cds_text import MAX_BYTES, read_chart, text_of
+from simdx.service.chart import MAX_BYTES, read_chart, text_of
 from tests.service.test_cds import VIEW, invocation
 
 NOTE = "Lésion bleuâtre de la lèvre"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit import AuditKey, AuditStore, Database
-from simdx.service.audit_chain import COLUMNS, verify
+from simdx.service.audit import AuditStore, Database
+from simdx.service.audit_chain import COLUMNS, AuditKey, verify
 from tests.service.audit_logs import KEY, Open, Raw, entry, open_log, raw, server, url
 from tests.service.conftest import PANEL, TEXT, serving
 

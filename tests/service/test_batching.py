@@ -14,11 +14,10 @@ from simdx.answer import Answer, DecisionAnswer, Provenance
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
-from simdx.service.audit import Entry
-from simdx.service.batching import BUSY, Batcher, InferenceRequest, InferenceResult
+from simdx.service.audit_chain import Entry
+from simdx.service.batching import BUSY, Ask, Batcher
 from simdx.service.config import Limits
-from simdx.service.problems import Problem
-from simdx.service.wire import Meters
+from simdx.service.wire import Meters, Problem
 
 
 def said(text: str, note: str | None = None) -> Answer:
@@ -57,7 +56,7 @@ class Scripted:
         return [said(text, note) for text in observations.texts]
 
 
-def sent(told: InferenceResult) -> bytes:
+def sent(told: Ask) -> bytes:
     if told.answers[0].label == "unwritable":
         raise Problem("bad-input", "no")
     return b"sent " + told.answers[0].label.encode()
@@ -65,9 +64,9 @@ def sent(told: InferenceResult) -> bytes:
 
 def ask(
     text: str, prior: Prior | None = None, panel: str = "p", n: int = 1, caller: str = "me", **more: Any
-) -> InferenceRequest:
+) -> Ask:
     uniform = Prior.uniform(2)
-    return InferenceRequest(panel, "auto", prior or uniform, (text,) * n, caller, "r", sent, **more)
+    return Ask(panel, "auto", prior or uniform, (text,) * n, caller, "r", sent, **more)
 
 
 def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scripted, list]:
@@ -81,7 +80,7 @@ def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scrip
             return await scenario(batcher, scripted)
         finally:
             scripted.open.set()
-            await asyncio.to_thread(batcher.close)
+            await batcher.close()
 
     return asyncio.run(main()), scripted, written
 
@@ -92,7 +91,7 @@ async def held(batcher: Batcher, scripted: Scripted, *asks: Any, then: Any = Non
     scripted.open.clear()
     tasks = []
     for one in asks:
-        todo = batcher.ask(one) if isinstance(one, InferenceRequest) else one
+        todo = batcher.ask(one) if isinstance(one, Ask) else one
         tasks.append(asyncio.create_task(todo))
         await asyncio.sleep(0 if len(tasks) > 1 else 0.05)
     await asyncio.sleep(0.05)
@@ -135,7 +134,7 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
 def test_what_cannot_be_answered_or_written_does_not_take_the_others_with_it() -> None:
     asked = map(ask, ("first", "good", "bad", "unwritable", "fine"))
     told, _, written = run(lambda b, s: held(b, s, *asked))
-    assert of(told) == ["InferenceResult", "InferenceResult", "BadInput", "bad-input", "InferenceResult"]
+    assert of(told) == ["Ask", "Ask", "BadInput", "bad-input", "Ask"]
     bodies = [told[i].sent for i in (0, 1, 4)]
     assert bodies == [b"sent first", b"sent good", b"sent fine"]
     assert [e.context["sent"] for e in written] == [hashlib.sha256(body).hexdigest() for body in bodies]
@@ -165,8 +164,8 @@ def test_a_caller_with_many_texts_does_not_starve_the_others() -> None:
     told, scripted, _ = run(lambda b, s: held(b, s, *greedy, *honest), **limits)
     assert [h.answers[0].label for h in told[24:]] == names
     assert set(names) <= set(scripted.calls[1])  # the first was under way when they came
-    assert sorted(of(told[:24])) == ["InferenceResult"] * 4 + ["too-many-requests"] * 20
-    assert all(len(g.answers) == 256 for g in told[:24] if isinstance(g, InferenceResult))
+    assert sorted(of(told[:24])) == ["Ask"] * 4 + ["too-many-requests"] * 20
+    assert all(len(g.answers) == 256 for g in told[:24] if isinstance(g, Ask))
     assert max(map(len, scripted.calls)) == 64  # a long request is answered in several calls
 
 
@@ -194,11 +193,11 @@ def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
 
 def test_closing_tells_those_who_wait() -> None:
     async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
-        closing = asyncio.to_thread(batcher.close)
+        closing = batcher.close()
         return await held(batcher, scripted, ask("held"), ask("waits", panel="q"), then=closing)
 
     told, _, _ = run(scenario)
-    assert of(told) == ["InferenceResult", "overloaded"]
+    assert of(told) == ["Ask", "overloaded"]
 
 
 def test_a_busy_engine_answers_without_explaining_and_says_so() -> None:

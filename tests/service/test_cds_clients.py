@@ -16,11 +16,10 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
-from simdx.service import cds_clients
-from simdx.service.auth import TokenFile
-from simdx.service.cds_clients import ClientKeys, parse_keys
+from simdx.service import auth
+from simdx.service.auth import ClientKeys, TokenFile, parse_keys
 from simdx.service.config import CdsClient
-from simdx.service.problems import Problem
+from simdx.service.wire import Problem
 from tests.loopback import Pages, running
 from tests.service.conftest import PANEL, TEXT, URL, bearer, serving
 from tests.service.test_cds import SELECT, VIEW, invocation
@@ -41,7 +40,7 @@ def publish(server: Pages, *keys: ECKey | RSAKey, status: int = 200) -> None:
 
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cds_clients, "SET_SECONDS", 60.0)
+    monkeypatch.setattr(auth, "SET_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -203,11 +202,11 @@ def test_a_rotated_key_is_fetched_and_a_withdrawn_one_forgotten(keys: Pages) -> 
     check(clients, signed(), now)
     publish(keys, ROTATED)
     assert refused(clients, signed(ROTATED), now + 1) == "bad-token"  # asked a second ago: not again
-    check(clients, signed(ROTATED), now + cds_clients.PAUSE)
+    check(clients, signed(ROTATED), now + auth.PAUSE)
     assert len(keys.asked) == 2
-    assert refused(clients, signed(EC), now + cds_clients.PAUSE + 1) == "bad-token"
+    assert refused(clients, signed(EC), now + auth.PAUSE + 1) == "bad-token"
     publish(keys)
-    later = now + cds_clients.PAUSE + cds_clients.FRESH
+    later = now + auth.PAUSE + auth.FRESH
     assert refused(clients, signed(ROTATED, iat=int(later), exp=int(later) + 60), later) == "bad-token"
 
 
@@ -224,7 +223,7 @@ def test_keys_stay_for_a_day_when_nobody_answers(keys: Pages) -> None:
     publish(keys, status=500)
     hour = now + 3_600
     check(clients, signed(iat=int(hour), exp=int(hour) + 60), hour)
-    day = now + cds_clients.KEPT
+    day = now + auth.KEPT
     assert refused(clients, signed(iat=int(day), exp=int(day) + 60), day) == "no-keys"
 
 
@@ -253,12 +252,12 @@ def test_of_many_calls_at_once_one_asks_for_the_keys_and_one_token_passes_once(k
 def test_the_memory_of_ids_is_bounded_and_forgets_what_has_expired(
     keys: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cds_clients, "IDS", 3)
+    monkeypatch.setattr(auth, "IDS", 3)
     clients, now = ClientKeys([CdsClient(ISSUER, keys.url)]), time.time()
     for _ in range(3):
         check(clients, signed(), now)
     assert refused(clients, signed(), now) == "too-many-requests"
-    later = now + 300 + cds_clients.LEEWAY + 1
+    later = now + 300 + auth.LEEWAY + 1
     check(clients, signed(iat=int(later), exp=int(later) + 60), later)
 
 
@@ -269,7 +268,7 @@ def test_a_key_set_in_a_file(tmp_path: Path) -> None:
     clients = ClientKeys([CdsClient(ISSUER, str(path))])
     check(clients, signed())
     path.write_text(json.dumps({"keys": [ROTATED.as_dict(private=False)]}))
-    now = int(time.time() + cds_clients.PAUSE) + 1
+    now = int(time.time() + auth.PAUSE) + 1
     check(clients, signed(ROTATED, iat=now, exp=now + 60), now)
     path.write_text("{}")
     with pytest.raises(BadInput, match="no public key"):

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.service.cds import why_no_card
-from simdx.service.cds_text import read_chart
+from simdx.service.chart import read_chart
 from tests.service.conftest import TEXT
 from tests.service.test_cds import CONDITION, QUESTIONS, VIEW, bundle, invocation, note
 

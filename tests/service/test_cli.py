@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from simdx.cli.main import run
-from simdx.service.audit import AuditKey, AuditStore
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey
 from tests.service.audit_logs import entry
 
 

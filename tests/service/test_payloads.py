@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.service.cds_text import read_chart
+from simdx.service.chart import read_chart
 from tests.loopback import Pages, running
 from tests.service.conftest import TEXT, serving
 from tests.service.test_cds import SELECT, VIEW, check_card

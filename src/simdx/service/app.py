@@ -27,19 +27,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, fhir, routes, schemas, systemone
-from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
-from simdx.service.auth import TokenFile
+from simdx.service import cds, fhir, routes, systemone
+from simdx.service.audit import CHECKPOINT_SECONDS, AuditStore
+from simdx.service.audit_chain import AuditKey, AuditUnavailable
+from simdx.service.auth import ClientKeys, TokenFile
 from simdx.service.batching import Batcher
-from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
 from simdx.service.made import Workshop
-from simdx.service.problems import FHIR_BASE, SCHEMA, as_problem, documented
-from simdx.service.record_servers import RecordServers
-from simdx.service.registry import Registry, refuse_remote
-from simdx.service.state import AppState
-from simdx.service.wire import Meters
+from simdx.service.state import AppState, Registry, refuse_remote
+from simdx.service.wire import BODIES, FHIR_BASE, SCHEMA, Meters, as_problem, documented
 
 log = logging.getLogger("simdx.service")
 BACKLOG = 1_024  # connections the kernel keeps until they are accepted
@@ -49,8 +46,6 @@ DESCRIPTION = (
     "Calibrated probabilities of a panel's labels and of none of these, from simulated texts. "
     "Every refusal is a problem+json body whose type says what to do."
 )
-BODIES = (schemas.ClassifyBody, schemas.AskBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation,
-          cds.Feedback, systemone.SystemOneBody)  # fmt: skip
 # The framework would send telemetry about requests wherever an environment variable says. It is off: /metrics
 # and the log hold all that may be known outside.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
@@ -83,7 +78,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         try:
             yield
         finally:
-            batcher.close()
+            await batcher.close()
             workshop.close()
             if audit and tending:
                 stop.set()
@@ -99,9 +94,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
     app.state.simdx = AppState(
-        config, registry, batcher, meters, audit, RecordServers(config.fhir_servers, config.limits), workshop,
-        hmac.digest(secret, b"simdx preview", "sha256"),
-    )  # fmt: skip
+        config, registry, batcher, meters, audit, workshop, hmac.digest(secret, b"simdx preview", "sha256")
+    )
     for router in (routes.router, systemone.router, cds.router, fhir.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.

@@ -10,18 +10,17 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from simdx import __version__
 from simdx.answer import action_words
 from simdx.service.audit_chain import patient_reference
-from simdx.service.batching import InferenceResult
-from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
-from simdx.service.schemas import FhirBody, parse, takes
-from simdx.service.state import MayClassify, answered, request_id, state_of
-from simdx.service.wire import Json, dump
+from simdx.service.batching import Ask
+from simdx.service.state import MayClassify, state_of
+from simdx.service.wire import FHIR_BASE, FHIR_MEDIA_TYPE, Body, Json, Question, Text, dump, parse, takes
 from simdx.types import NONE_OF_THESE, Label, Panel
 
 router = APIRouter()
@@ -207,6 +206,30 @@ def capability_statement(base_url: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _reference(kind: str) -> Any:
+    return Field(pattern=rf"^{kind}/[A-Za-z0-9.\-]{{1,64}}$", description=f"{kind}/ID, on your own server.")
+
+
+class _Reference(Body):
+    display: Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")] = None
+
+
+class Subject(_Reference):
+    reference: str = _reference("Patient")
+
+
+class Encounter(_Reference):
+    reference: str = _reference("Encounter")
+
+
+class FhirBody(Question):
+    """A case to be answered as a FHIR R4 RiskAssessment."""
+
+    text: Text
+    subject: Subject | None = None
+    encounter: Encounter | None = None
+
+
 @router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
 async def metadata(request: Request) -> Response:
     statement = capability_statement(state_of(request).base_url(request) + FHIR_BASE)
@@ -223,13 +246,12 @@ async def risk_assessment(request: Request, caller: MayClassify) -> Response:
     body, state = parse(FhirBody, request), state_of(request)
     about = body.model_dump(include={"subject", "encounter"}, exclude_none=True)
 
-    def write(told: InferenceResult) -> bytes:
-        panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
-        answer = told.answers[0].to_json()
-        return dump(assessment_of(answer, panel, text=body.text, answer_id=answer_id, **about))
+    def write(told: Ask) -> bytes:
+        panel, answer = state.registry.panel(body.panel), told.answers[0].to_json()
+        return dump(assessment_of(answer, panel, text=body.text, answer_id=f"{told.request}.0", **about))
 
     people = {"patient": patient_reference(body.subject.reference)} if body.subject else {}
     ask = state.asked(
         request, caller, body.panel, body.method, body.prior, [body.text], write=write, people=people
     )
-    return answered(request, await state.tell(ask), FHIR_MEDIA_TYPE)
+    return await state.answered(request, ask, FHIR_MEDIA_TYPE)
