@@ -153,7 +153,7 @@ KNOWN = {
     "models/hub.py": {"socket"},  # weights come in: is there a network?
     "service/config.py": {"urllib"},  # the parsing of addresses
     # Key sets and attachments come in, from servers the operator named.
-    "service/record_servers.py": {"httpx2", "urllib"},
+    "service/chart.py": {"httpx2", "urllib"},
     "service/app.py": {"socket"},  # listens
 }
 

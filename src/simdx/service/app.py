@@ -36,7 +36,7 @@ from simdx.service.config import Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
 from simdx.service.made import Workshop
 from simdx.service.state import AppState, Registry, refuse_remote
-from simdx.service.wire import BODIES, FHIR_BASE, SCHEMA, Meters, as_problem, documented
+from simdx.service.wire import BODIES, FHIR_BASE, REFUSALS, SCHEMA, Meters, as_problem
 
 log = logging.getLogger("simdx.service")
 BACKLOG = 1_024  # connections the kernel keeps until they are accepted
@@ -67,8 +67,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Replicas share the audit key, so a preview may be asked of another one than gave the answer.
     secret = config.audit_key.read_bytes() if audit else os.urandom(32)
     meters, registry, workshop = Meters(), registry or Registry(config), Workshop(config)
-    record = audit.append if audit else lambda entries: []
-    batcher = Batcher(registry.get, record, meters, config.limits)
+    batcher = Batcher(registry.get, audit.append if audit else None, meters, config.limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,7 +90,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
+        redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY, responses=REFUSALS,
     )  # fmt: skip
     app.state.simdx = AppState(
         config, registry, batcher, meters, audit, workshop, hmac.digest(secret, b"simdx preview", "sha256")
@@ -235,14 +234,8 @@ def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     asked: Any = [(model, "validation") for model in BODIES]
     _, bodies = models_json_schema(asked, ref_template="#/components/schemas/{model}")
     parts["schemas"] |= {**bodies["$defs"], "Problem": SCHEMA}
-    # The framework documents its own error shape, which this service never sends.
-    for unused in ("HTTPValidationError", "ValidationError"):
-        parts["schemas"].pop(unused, None)
     parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = documented(path)
-            if tokens_needed and path not in OPEN:
-                operation["security"] = [{"bearer": []}]
+        for operation in methods.values() if tokens_needed and path not in OPEN else ():
+            operation["security"] = [{"bearer": []}]
     return schema

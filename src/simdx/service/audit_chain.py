@@ -85,8 +85,8 @@ def _json(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else _ENCODER.encode(dict(value))
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def now(timespec: str = "milliseconds") -> str:
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def patient_reference(patient: str) -> str:

@@ -65,7 +65,7 @@ class Ask:
 
     answers: list[Answer] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)  # the same as JSON
-    observed: Observations | None = None  # the last text
+    observed: Observations = field(init=False)  # the last text
     sent: bytes = b""  # what leaves the service
     taken: int = 0  # texts that the engine was given
     error: Exception | None = None
@@ -99,7 +99,7 @@ class Batcher:
     def __init__(
         self,
         classifier: Callable[[str, str], Classifier],
-        record: Callable[[Sequence[Entry]], object],
+        record: Callable[[Sequence[Entry]], object] | None,
         meters: Meters,
         limits: Limits,
     ) -> None:
@@ -217,7 +217,7 @@ class Batcher:
             except Exception as error:
                 ask.error = error
         try:
-            if entries:
+            if entries and self._record:
                 self._record(entries)  # in one transaction
         except Exception as error:  # without a record no answer
             for ask in whole:

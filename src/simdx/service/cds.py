@@ -167,21 +167,17 @@ def card(
         "detail": _detail(answer, panel, read, unread),
         "indicator": "warning" if urgent else "info",
         "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
-        "suggestions": [
-            {
-                "label": "Record this assessment",
-                "uuid": str(uuid.uuid5(card_id, "record")),
-                "isRecommended": False,
-                "actions": [create],
-            }
-        ],
+        "suggestions": [{
+            "label": "Record this assessment", "uuid": str(uuid.uuid5(card_id, "record")),
+            "isRecommended": False, "actions": [create],
+        }],
         "selectionBehavior": "any",
         "overrideReasons": [
             {"code": code, "system": "urn:simdx:override-reason", "display": said}
             for code, said in OVERRIDE_REASONS.items()
         ],
         "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
-    }
+    }  # fmt: skip
 
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
@@ -212,23 +208,17 @@ ServiceId = Annotated[str, Field(max_length=300)]
 @router.get("/cds-services", summary="CDS Hooks discovery")
 async def discovery(request: Request) -> Response:
     registry = state_of(request).registry
-    panels = [registry.panel(name) for name in registry.names]
-    return Json({"services": [_offered(panel, hook) for panel in panels for hook in HOOKS]})
-
-
-def _offered(panel: Panel, hook: str) -> dict[str, Any]:
-    return {
-        "hook": hook,
-        "id": f"{panel.name}-{hook}",
-        "title": f"simdx: {panel.title or panel.name}",
-        "description": (
+    services = []
+    for panel in map(registry.panel, registry.names):
+        about = (
             f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the latest "
             "note or questionnaire, with its uncertainty and its reason to abstain. No card where the text "
             "is more likely about none of them."
-        ),
-        "prefetch": PREFETCH,
-        "usageRequirements": USAGE,
-    }
+        )
+        same = {"title": f"simdx: {panel.title or panel.name}", "description": about, "prefetch": PREFETCH,
+                "usageRequirements": USAGE}  # fmt: skip
+        services += [{"hook": hook, "id": f"{panel.name}-{hook}", **same} for hook in HOOKS]
+    return Json({"services": services})
 
 
 def _service(state: AppState, caller: Caller, service: str) -> tuple[str, str]:
@@ -270,9 +260,8 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
         nothing = dump(reply([], unread))
         if state.audit is not None:
             context["sent"] = hashlib.sha256(nothing).hexdigest()
-            versions = {"simdx": __version__}
-            await state.record([Entry(answer_id, "cds", caller.name, name, versions=versions, context=context,
-                                      people=people)])  # fmt: skip
+            about: Any = {"versions": {"simdx": __version__}, "context": context, "people": people}
+            await state.record([Entry(answer_id, "cds", caller.name, name, **about)])
         return Json(nothing)
 
     def write(told: Ask) -> bytes:

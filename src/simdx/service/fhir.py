@@ -8,7 +8,6 @@ and Provenance. The status is always `preliminary`: nobody has looked at it yet.
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 from typing import Annotated, Any
 
@@ -17,16 +16,26 @@ from pydantic import Field
 
 from simdx import __version__
 from simdx.answer import action_words
-from simdx.service.audit_chain import patient_reference
+from simdx.service.audit_chain import now, patient_reference
 from simdx.service.batching import Ask
 from simdx.service.state import MayClassify, state_of
-from simdx.service.wire import FHIR_BASE, FHIR_MEDIA_TYPE, Body, Json, Question, Text, dump, parse, takes
+from simdx.service.wire import (
+    FHIR_BASE,
+    FHIR_MEDIA_TYPE,
+    Body,
+    Json,
+    Question,
+    Text,
+    dump,
+    parse,
+    refusals,
+    takes,
+)
 from simdx.types import NONE_OF_THESE, Label, Panel
 
-router = APIRouter()
-_FHIR: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
-}
+_RESOURCE = {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+_REFUSALS = refusals(FHIR_MEDIA_TYPE, type="object", description="An OperationOutcome")
+router = APIRouter(responses={200: _RESOURCE, **_REFUSALS})
 RELEASED = "2026-11-01"  # when the statement below last changed
 ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
@@ -57,7 +66,7 @@ def assessment_of(
     basis: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The resource for one answer. `basis` refers to the record the text came from, where there is one."""
-    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    moment = now("seconds")
     source = basis or hashed_text(text)
     decision = answer["decision"]
     who, more = ("A clinician", "Further tests") if panel.is_clinical else ("A person", "Further checks")
@@ -230,7 +239,7 @@ class FhirBody(Question):
     encounter: Encounter | None = None
 
 
-@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
+@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement")
 async def metadata(request: Request) -> Response:
     statement = capability_statement(state_of(request).base_url(request) + FHIR_BASE)
     return Json(statement, media_type=FHIR_MEDIA_TYPE)
@@ -240,7 +249,6 @@ async def metadata(request: Request) -> Response:
     f"{FHIR_BASE}/RiskAssessment",
     summary="One case as a FHIR R4 RiskAssessment",
     openapi_extra=takes(FhirBody),
-    responses=_FHIR,
 )
 async def risk_assessment(request: Request, caller: MayClassify) -> Response:
     body, state = parse(FhirBody, request), state_of(request)

@@ -20,7 +20,7 @@ from simdx.service.auth import Caller
 from simdx.service.batching import Ask
 from simdx.service.made import MADE, label_of, made_of
 from simdx.service.state import AppState, MayClassify, Registry, check_panel, request_id, state_of
-from simdx.service.wire import EXAMPLE_TEXT, Json, Problem, dump, parse, takes
+from simdx.service.wire import EXAMPLE_TEXT, Json, Problem, dump, parse, refusals, takes
 
 MODEL = f"simdx-{__version__}"
 MOST_QUESTIONS = 64
@@ -184,7 +184,10 @@ router = APIRouter()
         "Refusals have the shape that clients of this address expect: `detail`, with `loc` or `error_type`."
     ),
     tags=["classify"],
-    responses={200: {"description": "An answer to every question"}},
+    responses={
+        200: {"description": "An answer to every question"},
+        **refusals("application/json", type="object", description="With `detail`"),
+    },
     openapi_extra=takes(SystemOneBody),
 )
 async def systemone(request: Request, caller: MayClassify) -> Response:

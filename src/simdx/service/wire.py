@@ -117,10 +117,16 @@ class Problem(Exception):
         if status != 422:
             error_type = _ERROR_TYPES.get(status, "api_error")
             return {"detail": {"error_type": error_type, "message": self.detail}}
-        places = [(e["where"], e["why"]) for e in self.errors] or [("body", self.detail)]
-        locs = [f"body.{where}".removesuffix(".body").split(".") for where, _ in places]
-        told = zip(locs, places, strict=True)
-        return {"detail": [{"loc": loc, "msg": why, "type": self.kind} for loc, (_, why) in told]}
+        return {
+            "detail": [
+                {
+                    "loc": f"body.{e['where']}".removesuffix(".body").split("."),
+                    "msg": e["why"],
+                    "type": self.kind,
+                }
+                for e in self.errors or ({"where": "body", "why": self.detail},)
+            ]
+        }
 
     def response(self, path: str) -> Json:
         """The refusal, in the words of the face it was asked of."""
@@ -169,15 +175,12 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-def documented(path: str) -> dict[str, Any]:
-    """What OpenAPI says of an address's refusals."""
-    media, schema = MEDIA_TYPE, {"$ref": "#/components/schemas/Problem"}
-    if path.startswith(FHIR_BASE):
-        media, schema = FHIR_MEDIA_TYPE, {"type": "object", "description": "An OperationOutcome"}
-    elif path == TYPED:
-        media, schema = "application/json", {"type": "object", "description": "With `detail`"}
-    return {"description": "A refusal", "content": {media: {"schema": schema}}}
+def refusals(media: str, **schema: str) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of refusals."""
+    return {"default": {"description": "A refusal", "content": {media: {"schema": schema}}}}
 
+
+REFUSALS = refusals(MEDIA_TYPE, **{"$ref": "#/components/schemas/Problem"})
 
 # --------------------------------------------------------------------------- bodies
 
