@@ -56,11 +56,8 @@ _HOLDS: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "verificationStatus": (_VERIFIED, "its verification status is not one that holds"),
     },
 }
-_CONDITION_SYSTEMS = (
-    None,
-    "http://terminology.hl7.org/CodeSystem/condition-clinical",
-    "http://terminology.hl7.org/CodeSystem/condition-ver-status",
-)
+_HL7 = "http://terminology.hl7.org/CodeSystem/condition-"
+_CONDITION_SYSTEMS = (None, f"{_HL7}clinical", f"{_HL7}ver-status")
 _ICD = "http://hl7.org/fhir/sid/icd-"  # ICD-9, -10 and -11 alike: classifications of diagnoses
 # Elements FHIR calls modifiers: who does not know their meaning may not use what they stand in.
 _MODIFIERS = ("modifierExtension", "implicitRules")
@@ -90,10 +87,15 @@ class Chart:
 def read_chart(
     prefetch: Mapping[str, Any], patient: str, server: str | None = None, codes: Collection[str] = ()
 ) -> Chart:
-    """The texts of a prefetch about one patient. `codes` are those of the labels, which no text may be."""
+    """The texts of a prefetch about one patient; another Patient anywhere refuses the call.
+
+    `codes` are those of the labels, which no text may be.
+    """
     found, unread, order = list[Source](), [], list(_DATES)
-    for resource in _resources(prefetch, patient):
+    for resource in _resources(prefetch):
         kind, name = resource.get("resourceType"), _matching(_ID, resource.get("id"))
+        if kind == "Patient" and resource.get("id", patient) != patient:
+            raise Problem("bad-input", "prefetch: its Patient is not the one that context.patientId names.")
         if kind not in order:
             continue
         reference = f"{kind}/{name}" if name else None
@@ -111,15 +113,11 @@ def read_chart(
     return Chart(patient, tuple(found), tuple(unread))
 
 
-def _resources(prefetch: Mapping[str, Any], patient: str) -> Iterator[Mapping[str, Any]]:
-    """Every resource, those of Bundles too; another Patient anywhere refuses the call."""
+def _resources(prefetch: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every resource, those of Bundles too."""
     for value in map(_fields, prefetch.values()):
         bundled = [_fields(entry.get("resource")) for entry in _items(value.get("entry"))]
-        for resource in bundled if value.get("resourceType") == "Bundle" else [value]:
-            if resource.get("resourceType") == "Patient" and resource.get("id", patient) != patient:
-                said = "prefetch: its Patient is not the one that context.patientId names."
-                raise Problem("bad-input", said)
-            yield resource
+        yield from bundled if value.get("resourceType") == "Bundle" else [value]
 
 
 # --------------------------------------------------------------------------- may it be read?
@@ -181,10 +179,8 @@ def _matching(pattern: re.Pattern[str], *stated: Any) -> str | None:
     return next((s for s in stated if isinstance(s, str) and pattern.fullmatch(s)), None)
 
 
-# A value of another kind than FHIR has in its place is as if it were not there.
-
-
 def _fields(value: Any) -> Mapping[str, Any]:
+    """Here and below: a value of another kind than FHIR has in its place is as if it were not there."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -292,11 +288,8 @@ _PATH, _QUERY = re.compile(r"/[A-Za-z0-9._~$/-]*"), re.compile(r"[^ #\\]*")
 _SHOWN = 5  # lines about what was not read
 
 
-@dataclass
 class CannotFetch(Exception):
     """Why nothing came, in words that name neither the address nor the token."""
-
-    why: str
 
 
 async def first_text(
@@ -316,7 +309,7 @@ async def first_text(
                 text = await asyncio.to_thread(_text_of_reply, *got, source, chart.patient, server)
                 break
             except CannotFetch as error:
-                why = why or error.why
+                why = why or str(error)
         if text:
             break
         unread.append(f"{source.reference or source.kind}: {why}")
@@ -375,6 +368,10 @@ def _text_of_reply(content: bytes, kind: str, source: Source, patient: str, serv
     raise CannotFetch("what its link leads to is not text")
 
 
+# The system's certificate authorities (SSL_CERT_FILE adds a clinic's own); made once, it is slow.
+_tls = functools.cache(ssl.create_default_context)
+
+
 async def get(url: str, accept: str, limit: int, seconds: float, token: str = "") -> tuple[bytes, str]:
     """The body at a trusted address and its content type: no proxy, no redirect, no cookie, and at most
     `limit` bytes within `seconds` for all of it."""
@@ -402,9 +399,3 @@ async def get(url: str, accept: str, limit: int, seconds: float, token: str = ""
         raise CannotFetch(f"the server took longer than {seconds:g} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError):
         raise CannotFetch("the server could not be reached") from None
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    """The system's certificate authorities (SSL_CERT_FILE adds a clinic's own); made once, it is slow."""
-    return ssl.create_default_context()

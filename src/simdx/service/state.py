@@ -37,11 +37,12 @@ class Registry:
         self.methods = config.methods
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}  # by panel and method
-        for source, bank in config.panels.items():
-            if bank is None:
+        self._described: dict[str, dict[str, Any]] = {}
+        for source, given in config.panels.items():
+            if given is None:
                 _check_bank(source)
             classifier = Classifier(
-                source, bank, method=config.methods[0], embedder=config.embedder,
+                source, given, method=config.methods[0], embedder=config.embedder,
                 allow_remote=config.allow_remote, simulator=config.upstream,
             )  # fmt: skip
             if config.upstream_cases is not None:
@@ -50,8 +51,13 @@ class Registry:
                 upstream.measure(read_cases(config.upstream_cases, labels=known).cases)
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
+            found, bank = described(classifier.panel), classifier.bank
+            counted = [{**label, "simulations": bank.counts[label["name"]]} for label in found["labels"]]
+            self._described[classifier.panel.name] = {
+                **found, "embedder": classifier.embedder.id, "bank": f"{bank.name}@{bank.identity[:16]}",
+                "methods": list(self.methods), "labels": counted,
+            }  # fmt: skip
         self.names = tuple(panel for panel, _ in self._fitted)
-        self._described = {name: self._describe(self._default(name)) for name in self.names}
 
     def panel(self, name: str) -> Panel:
         return self._default(name).panel
@@ -87,16 +93,6 @@ class Registry:
             said = f"This service answers for {', '.join(self.names)}; see GET /v1/panels."
             raise Problem("unknown-panel", said)
         return self._fitted[panel, self.methods[0]]
-
-    def _describe(self, classifier: Classifier) -> dict[str, Any]:
-        found, counts = described(classifier.panel), classifier.bank.counts
-        return {
-            **found,
-            "embedder": classifier.embedder.id,
-            "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
-            "methods": list(self.methods),
-            "labels": [{**label, "simulations": counts[label["name"]]} for label in found["labels"]],
-        }
 
 
 def described(panel: Panel) -> dict[str, Any]:
