@@ -21,6 +21,7 @@ from simdx.service.config import Limits, ServiceConfig
 from simdx.service.state import Registry
 from simdx.service.wire import Meters
 from tests.loopback import until
+from tests.service.audit_logs import open_log, raw, server, url  # noqa: F401  # fixtures
 
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."

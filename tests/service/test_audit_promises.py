@@ -135,15 +135,3 @@ def test_every_answer_is_recorded_with_a_hash_of_the_bytes_that_left(client: Tes
         (record,) = client.get("/v1/audit", params=params).json()["records"]
         assert record["context"]["sent"] == hashlib.sha256(reply.content).hexdigest()
     assert "patient_hash" in record["context"]
-
-
-def test_an_export_is_checked_against_named_checkpoints(tmp_path: Path) -> None:
-    log = answered(tmp_path, 3)
-    out, file = tmp_path / "log.jsonl", str(log) + ".checkpoints"
-    simdx("audit", "export", "--out", str(out), home=tmp_path)
-    assert simdx("audit", "verify", "--from", str(out), "--checkpoints", file, home=tmp_path).returncode == 0
-    out.write_text("".join(out.read_text().splitlines(keepends=True)[:2]))
-    assert simdx("audit", "verify", "--from", str(out), home=tmp_path).returncode == 0
-    assert simdx("audit", "verify", "--from", str(out), "--checkpoints", file, home=tmp_path).returncode == 1
-    absent = simdx("audit", "verify", "--from", str(out), "--checkpoints", "absent", home=tmp_path)
-    assert (absent.returncode, absent.stderr.count("\n")) == (2, 1)

@@ -158,7 +158,7 @@ def test_a_token_is_for_one_call(client: TestClient) -> None:
     assert (again.status_code, again.json()["detail"]) == (401, said)
 
 
-def test_a_signed_call_opens_the_hooks_and_nothing_else(client: TestClient) -> None:
+def test_a_signed_call_opens_the_hooks_and_nothing_else(client: TestClient, tmp_path: Path) -> None:
     for path in ("/v1/classify", "/v1/fhir/RiskAssessment"):
         body = {"panel": PANEL, "text": TEXT}
         assert client.post(path, json=body, headers=bearer(signed(aud=PUBLIC + path))).status_code == 401
@@ -166,6 +166,8 @@ def test_a_signed_call_opens_the_hooks_and_nothing_else(client: TestClient) -> N
         assert client.get(path, headers=bearer(signed(aud=PUBLIC + path))).status_code == 401
     assert client.post(VIEW, json=invocation()).status_code == 401
     assert client.get("/cds-services").status_code == 200  # discovery is open to all
+    token, _ = TokenFile(tmp_path / "tokens.json").new("clinic", ("classify",))
+    assert client.post(VIEW, json=invocation(), headers=bearer(token)).status_code == 200  # as are they
 
 
 def test_a_client_may_be_held_to_its_panels(keys: Pages, tmp_path: Path) -> None:
@@ -177,11 +179,6 @@ def test_a_client_may_be_held_to_its_panels(keys: Pages, tmp_path: Path) -> None
                                                "outcomeTimestamp": "2026-01-01T10:00:00Z"}]})  # fmt: skip
     assert (reply.status_code, reply.json()["type"]) == (403, "urn:simdx:problem:wrong-panel")
     assert said.status_code == 403
-
-
-def test_tokens_of_the_service_still_open_the_hooks(client: TestClient, tmp_path: Path) -> None:
-    token, _ = TokenFile(tmp_path / "tokens.json").new("clinic", ("classify",))
-    assert client.post(VIEW, json=invocation(), headers=bearer(token)).status_code == 200
 
 
 # --------------------------------------------------------------------------- the key set over time
@@ -197,8 +194,13 @@ def refused(clients: ClientKeys, token: str, now: float | None = None) -> str:
     return caught.value.kind
 
 
-def test_a_rotated_key_is_fetched_and_a_withdrawn_one_forgotten(keys: Pages) -> None:
-    clients, now = ClientKeys([CdsClient(ISSUER, keys.url)]), time.time()
+@pytest.fixture
+def clients(keys: Pages) -> ClientKeys:
+    return ClientKeys([CdsClient(ISSUER, keys.url)])
+
+
+def test_a_rotated_key_is_fetched_and_a_withdrawn_one_forgotten(clients: ClientKeys, keys: Pages) -> None:
+    now = time.time()
     check(clients, signed(), now)
     publish(keys, ROTATED)
     assert refused(clients, signed(ROTATED), now + 1) == "bad-token"  # asked a second ago: not again
@@ -210,15 +212,15 @@ def test_a_rotated_key_is_fetched_and_a_withdrawn_one_forgotten(keys: Pages) -> 
     assert refused(clients, signed(ROTATED, iat=int(later), exp=int(later) + 60), later) == "bad-token"
 
 
-def test_made_up_key_ids_do_not_make_us_ask_and_ask(keys: Pages) -> None:
-    clients, now = ClientKeys([CdsClient(ISSUER, keys.url)]), time.time()
+def test_made_up_key_ids_do_not_make_us_ask_and_ask(clients: ClientKeys, keys: Pages) -> None:
+    now = time.time()
     for i in range(50):
         assert refused(clients, signed(EC, {"kid": f"k{i}"}), now + i / 10) == "bad-token"
     assert len(keys.asked) == 1
 
 
-def test_keys_stay_for_a_day_when_nobody_answers(keys: Pages) -> None:
-    clients, now = ClientKeys([CdsClient(ISSUER, keys.url)]), time.time()
+def test_keys_stay_for_a_day_when_nobody_answers(clients: ClientKeys, keys: Pages) -> None:
+    now = time.time()
     check(clients, signed(), now)
     publish(keys, status=500)
     hour = now + 3_600
@@ -228,19 +230,19 @@ def test_keys_stay_for_a_day_when_nobody_answers(keys: Pages) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
-def test_keys_that_do_not_come_are_no_keys(keys: Pages, status: int) -> None:
+def test_keys_that_do_not_come_are_no_keys(clients: ClientKeys, keys: Pages, status: int) -> None:
     publish(keys, EC, status=status)
-    assert refused(ClientKeys([CdsClient(ISSUER, keys.url)]), signed()) == "no-keys"
+    assert refused(clients, signed()) == "no-keys"
     assert len(keys.asked) == 1  # a redirect is not followed
 
 
-def test_of_many_calls_at_once_one_asks_for_the_keys_and_one_token_passes_once(keys: Pages) -> None:
-    clients, token = ClientKeys([CdsClient(ISSUER, keys.url)]), signed()
+def test_of_many_calls_at_once_one_asks_for_the_keys_and_one_token_passes_once(
+    clients: ClientKeys, keys: Pages
+) -> None:
+    tokens = [signed()] * 20 + [signed() for _ in range(20)]
 
     async def many() -> list[object]:
-        calls = [
-            clients.check(t, PUBLIC + VIEW, time.time()) for t in [token] * 20 + [signed() for _ in range(20)]
-        ]
+        calls = [clients.check(token, PUBLIC + VIEW, time.time()) for token in tokens]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     results = asyncio.run(many())
@@ -250,10 +252,10 @@ def test_of_many_calls_at_once_one_asks_for_the_keys_and_one_token_passes_once(k
 
 
 def test_the_memory_of_ids_is_bounded_and_forgets_what_has_expired(
-    keys: Pages, monkeypatch: pytest.MonkeyPatch
+    clients: ClientKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auth, "IDS", 3)
-    clients, now = ClientKeys([CdsClient(ISSUER, keys.url)]), time.time()
+    now = time.time()
     for _ in range(3):
         check(clients, signed(), now)
     assert refused(clients, signed(), now) == "too-many-requests"
