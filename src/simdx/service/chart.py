@@ -103,7 +103,9 @@ def read_chart(
         text, links = ("", ()) if why else _text_and_links(kind, resource, codes)
         if text or links:
             date = _matching(_DATE, *(resource.get(n) for n in _DATES[kind])) or ""
-            words = f"{reference or kind} of {date or 'no date'} ({_stated(kind, resource)})"
+            stated = [f"{name} {code}" for name in _HOLDS[kind] for code in _codes(kind, resource, name)[:1]]
+            status = ", ".join(stated) or "status not stated"
+            words = f"{reference or kind} of {date or 'no date'} ({status})"
             found.append(Source(kind, reference, date, words, text, links))
         else:
             unread.append(f"{reference or kind}: {why or 'it holds no text'}")
@@ -167,12 +169,6 @@ def _codes(kind: str, resource: Mapping[str, Any], name: str) -> list[Any]:
     codings = _items(_fields(stated).get("coding"))
     known = [c.get("code") for c in codings if c.get("system") in _CONDITION_SYSTEMS]
     return known or ([] if stated is None else [None])
-
-
-def _stated(kind: str, resource: Mapping[str, Any]) -> str:
-    """The statuses of a resource that may be read, in words for a card."""
-    said = [f"{name} {code}" for name in _HOLDS[kind] for code in _codes(kind, resource, name)[:1]]
-    return ", ".join(said) or "status not stated"
 
 
 def _matching(pattern: re.Pattern[str], *stated: Any) -> str | None:

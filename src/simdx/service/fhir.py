@@ -24,7 +24,7 @@ from simdx.service.wire import (
     FHIR_MEDIA_TYPE,
     Body,
     Json,
-    Question,
+    OfCase,
     Text,
     dump,
     parse,
@@ -231,7 +231,7 @@ class Encounter(_Reference):
     reference: str = _reference("Encounter")
 
 
-class FhirBody(Question):
+class FhirBody(OfCase):
     """A case to be answered as a FHIR R4 RiskAssessment."""
 
     text: Text

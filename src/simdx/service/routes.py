@@ -33,7 +33,7 @@ from simdx.service.state import (
     described,
     state_of,
 )
-from simdx.service.wire import EXAMPLE_TEXT, Body, Json, OfPanel, Problem, Question, Text, dump, parse, takes
+from simdx.service.wire import EXAMPLE_TEXT, Body, Json, OfCase, OfPanel, Problem, Text, dump, parse, takes
 from simdx.types import NONE_OF_THESE
 
 router = APIRouter()
@@ -49,7 +49,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]  # of the library
 # --------------------------------------------------------------------------- what is sent and answered
 
 
-class ClassifyBody(Question):
+class ClassifyBody(OfCase):
     """One text, or several at once."""
 
     model_config = ConfigDict(

@@ -289,7 +289,7 @@ class OfPanel(Body):
     panel: str = Field(max_length=200, description="A panel of GET /v1/panels.")
 
 
-class Question(OfPanel):
+class OfCase(OfPanel):
     prior: dict[str, Probability] | None = Field(
         None,
         max_length=2_000,
