@@ -46,6 +46,7 @@ class Database:
     def __init__(self, url: str, must_exist: bool = False) -> None:
         """`sqlite:///FILE` or `postgresql://…`."""
         self._url = url
+        self._kept: Any = None
         self.failures: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)  # a page of no text
         if url.startswith("sqlite:///"):
             self.kind, self.place = "sqlite", url.removeprefix("sqlite:///")
@@ -75,27 +76,33 @@ class Database:
         return connection.execute(sql.replace("?", "%s"), values or None)
 
     @contextmanager
-    def transaction(self, connection: Any, begin: dict[str, list[str]]) -> Iterator[None]:
-        """It commits at the end. Whoever leaves it by an error closes the connection, which undoes it."""
-        for statement in begin[self.kind]:
-            self.execute(connection, statement)
-        yield
-        self.execute(connection, "COMMIT")
+    def opened(self, begin: dict[str, list[str]] = _READING, keep: bool = False) -> Iterator[Any]:
+        """A connection in a transaction, which an error undoes; `keep`: the writer's, for the next time too.
 
-    @contextmanager
-    def opened(self, begin: dict[str, list[str]] = _READING) -> Iterator[Any]:
-        """A connection in a transaction."""
-        with self.guarded(), closing(self.connect()) as connection, self.transaction(connection, begin):
-            yield connection
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Turns the database's own errors into AuditUnavailable; their text may quote values: dropped."""
+        The database's own errors become AuditUnavailable; their text may quote values: dropped.
+        """
+        connection = None
         try:
-            yield
+            connection = (self._kept if keep else None) or self.connect()
+            if keep:
+                self._kept = None  # a broken one is not used again
+            for statement in begin[self.kind]:
+                self.execute(connection, statement)
+            yield connection
+            self.execute(connection, "COMMIT")
+            if keep:
+                self._kept, connection = connection, None
         except self.failures as error:
             kind = type(error).__name__
             raise AuditUnavailable(f"the audit log {self.place} cannot be used now ({kind})") from None
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def records(self, connection: Any) -> Generator[AuditRecord]:
         """Every record in order, some at a time, inside a transaction."""
@@ -133,7 +140,6 @@ class AuditStore:
         """A new log gets its tables; its head is noted in the file `checkpoints`."""
         self._db, self._key, self._file = Database(url, must_exist), key, checkpoints
         self._lock = threading.Lock()  # held by the one who writes
-        self._connection: Any = None
         self._since: float | None = None  # when the oldest record without a checkpoint was written
         self._refused: Counter[tuple[str, str]] = Counter()
         self._counting = threading.Lock()
@@ -155,28 +161,18 @@ class AuditStore:
         Records that wait too long for their checkpoint get it first, so that none is answered without.
         """
         self.checkpoint(if_overdue=True)
-        with self._db.guarded(), self._lock:
-            self._connection = self._connection or self._db.connect()
-            try:
-                with self._db.transaction(self._connection, _WRITING):
-                    self._append(self._connection, entries)
-            except Exception:  # a broken connection is not used again
-                self._connection.close()
-                self._connection = None
-                raise
+        with self._lock, self._db.opened(_WRITING, keep=True) as connection:
+            seq, previous = self._head(connection)
+            at, records = chain.now(), list[AuditRecord]()
+            for number, entry in enumerate(entries, seq + 1):
+                records.append(self._key.chained(entry, number, at, previous))
+                previous = records[-1].hash
+            sql = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES {', '.join([_ROW] * len(records))}"
+            self._db.execute(connection, sql, [getattr(r, column) for r in records for column in COLUMNS])
+            sql = "UPDATE chain_head SET seq = ?, hash = ?"
+            self._db.execute(connection, sql, [seq + len(records), previous])
         if self._file is not None and self._since is None:
             self._since = time.monotonic()
-
-    def _append(self, connection: Any, entries: Sequence[Entry]) -> None:
-        seq, previous = self._head(connection)
-        at, records = chain.now(), list[AuditRecord]()
-        for number, entry in enumerate(entries, seq + 1):
-            records.append(self._key.chained(entry, number, at, previous))
-            previous = records[-1].hash
-        sql = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES {', '.join([_ROW] * len(records))}"
-        self._db.execute(connection, sql, [getattr(r, column) for r in records for column in COLUMNS])
-        sql = "UPDATE chain_head SET seq = ?, hash = ?"
-        self._db.execute(connection, sql, [seq + len(records), previous])
 
     def checkpoint(self, if_overdue: bool = False) -> None:
         """Note the head; refuse a log that does not have the record its last checkpoint saw."""
@@ -224,9 +220,7 @@ class AuditStore:
             self.tend(everything=True)
         finally:
             with self._lock:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
+                self._db.close()
 
     # ----------------------------------------------------------------- reading, on a connection of its own
 
