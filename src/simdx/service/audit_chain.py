@@ -16,6 +16,8 @@ from heapq import merge
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic_core import to_json
+
 from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput, RunFailed
 
@@ -82,7 +84,7 @@ COLUMNS = tuple(AuditRecord.__dataclass_fields__)
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else _ENCODER.encode(dict(value))
+    return None if value is None else to_json(value, inf_nan_mode="null", ensure_ascii=True).decode("ascii")
 
 
 def now(timespec: str = "milliseconds") -> str:

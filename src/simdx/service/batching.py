@@ -24,7 +24,6 @@ from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
-from pydantic_core import from_json
 
 from simdx.abc.prior import Prior
 from simdx.answer import Answer
@@ -256,15 +255,16 @@ def _entries(ask: Ask) -> Iterator[Entry]:
     """What the log has of the answers: numbers, decision, versions, hashes of them and of what is sent."""
     if ask.kind is None:
         return
-    context = {**ask.context, "sent": hashlib.sha256(ask.sent).hexdigest()}
+    sent = hashlib.sha256(ask.sent).hexdigest()
     told = zip(ask.texts, ask.answers, ask.bodies, strict=True)
     for number, (text, answer, body) in enumerate(told, ask.first):
         origin = answer.provenance
-        seen = from_json(dump({name: getattr(answer, name) for name in RECORDED}))
+        seen = {name: getattr(answer, name) for name in RECORDED}
         versions = {name: getattr(origin, name) for name in VERSIONS}
         versions |= {"simdx": origin.version, "method": answer.method, "engine": answer.engine}
+        digest = sent if body is ask.sent else hashlib.sha256(body).hexdigest()
         yield Entry(
             f"{ask.request}.{number}", ask.kind, ask.caller, ask.panel, origin.prior,
-            {**seen, "sha256": hashlib.sha256(body).hexdigest()}, versions, text, context=context,
+            {**seen, "sha256": digest}, versions, text, context={**ask.context, "sent": sent},
             people=ask.people,
         )  # fmt: skip
