@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from simdx.errors import BadInput, RunFailed
 from simdx.service import audit
 from simdx.service.audit import AuditStore, Database
-from simdx.service.audit_chain import COLUMNS, GENESIS, AuditKey, verify
+from simdx.service.audit_chain import COLUMNS, GENESIS, AuditKey, AuditUnavailable, verify
 from tests.loopback import until
 from tests.service.audit_logs import KEY, Open, Raw, entry
 from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, make_config, serving
@@ -308,6 +308,30 @@ def test_refusals(open_log: Open) -> None:
     assert sum(t["count"] for t in told) == 50_001
     assert 10 < len(told) < 25
     assert log.verify().ok
+
+
+def test_refusals_are_counted_once_though_two_tend_and_none_is_lost_where_nothing_can_be_written(
+    open_log: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log()
+    append, between = log.append, list[int]()
+    for i in range(40):
+        log.note_refusal(f"10.0.0.{i}", "no-token")
+
+    def slow(entries: Any) -> None:
+        if not between:  # another tends while the first one writes
+            between.append(len(entries))
+            log.tend(everything=True)
+            raise AuditUnavailable("disk full")
+        append(entries)
+
+    monkeypatch.setattr(log, "append", slow)
+    with pytest.raises(AuditUnavailable):
+        log.tend(everything=True)
+    assert log.head()[0] == 0
+    log.tend(everything=True)
+    assert sum(r.to_json()["context"]["count"] for r in log.records()) == 40
+    assert log.head()[0] == between[0]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

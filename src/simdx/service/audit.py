@@ -160,6 +160,8 @@ class AuditStore:
 
         Records that wait too long for their checkpoint get it first, so that none is answered without.
         """
+        if not entries:
+            return
         self.checkpoint(if_overdue=True)
         with self._lock, self._db.opened(_WRITING, keep=True) as connection:
             seq, previous = self._head(connection)
@@ -195,23 +197,28 @@ class AuditStore:
                 )
         return chain.Checkpoint(*self.head(), chain.now())
 
-    def note_refusal(self, address: str, reason: str) -> None:
+    def note_refusal(self, address: str, reason: str, count: int = 1) -> None:
         """Count a caller that was turned away; `tend` records the counts. It touches no disk."""
         place = (address[:64], reason[:64])
         with self._counting:
             if place not in self._refused and len(self._refused) >= ADDRESSES:
                 place = ("other addresses", place[1])
-            self._refused[place] += 1
+            self._refused[place] += count
 
     def tend(self, everything: bool = False) -> None:
         """What has to happen though nobody asks: refusals recorded, the head noted."""
-        if self._refused and (everything or time.monotonic() - self._told >= REFUSAL_SECONDS):
-            counts = Counter(self._refused)
+        if everything or time.monotonic() - self._told >= REFUSAL_SECONDS:
+            with self._counting:  # taken once, whoever else tends
+                counts, self._refused = self._refused, Counter()
             told = [{"address": a, "reason": r, "count": n} for (a, r), n in counts.items()]
-            self.append([Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=one) for one in told])
-            self._told = time.monotonic()
-            with self._counting:
-                self._refused -= counts  # what came meanwhile waits
+            try:
+                self.append([Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=one) for one in told])
+            except AuditUnavailable:
+                for (address, reason), count in counts.items():
+                    self.note_refusal(address, reason, count)
+                raise
+            if counts:
+                self._told = time.monotonic()
         if self._since is not None:
             self.checkpoint()
 
