@@ -178,7 +178,7 @@ def page(folder: Path) -> Target:
     """A page of others: the note of a record system, or a reviewer's form, as a page or as a table."""
     from simdx.markup import data_blocks, words_of
     from simdx.review import import_scores, make_review
-    from simdx.service.cds_text import read_chart
+    from simdx.service.chart import read_chart
 
     cases = folder / "cases.jsonl"
     cases.write_text('{"id": "1", "text": "a", "label": "gout"}\n{"id": "2", "text": "b", "label": "flu"}\n')
