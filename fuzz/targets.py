@@ -122,6 +122,9 @@ def policy(folder: Path) -> Target:
     return one
 
 
+_SERVED: list[object] = []  # held until the process ends: were they collected, the engine would stop
+
+
 def http(folder: Path, registry: Any = None) -> Target:
     """A request to the service in this process; the first byte chooses the address, the rest is the body.
 
@@ -146,6 +149,7 @@ def http(folder: Path, registry: Any = None) -> Target:
     logging.getLogger("simdx").setLevel(logging.ERROR)
     loop, lifespan = asyncio.new_event_loop(), app.router.lifespan_context(app)
     loop.run_until_complete(lifespan.__aenter__())
+    _SERVED.append((loop, lifespan))
     door = httpx.ASGITransport(app, raise_app_exceptions=True, client=("127.0.0.1", 1))
     client = httpx.AsyncClient(
         transport=door, base_url="http://127.0.0.1", headers={"content-type": "application/json"}
@@ -163,7 +167,6 @@ def http(folder: Path, registry: Any = None) -> Target:
 
     def one(data: bytes) -> None:
         path = paths[data[0] % len(paths)] if data else paths[0]
-        assert lifespan is not None  # held here: were it collected, the engine would stop
         said = asked(path, data[1:])
         assert said.status_code < 500, f"{path} answered {said.status_code}"
         answer = said.json()
