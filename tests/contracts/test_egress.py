@@ -101,7 +101,7 @@ WITHOUT_CASES = ("abi report",)  # it looks for a network first, and there is no
 # --------------------------------------------------------------------------- entry points
 
 
-@pytest.mark.parametrize("kind", ["alone", "joint", "wordllama joint"])
+@pytest.mark.parametrize("kind", ["alone", "joint"])
 @pytest.mark.parametrize("entry", EMBEDDING)
 def test_an_embedder_elsewhere_gets_nothing(entry: str, kind: str, canary: Canary, world: World) -> None:
     far = names_of(canary)[kind]

@@ -14,7 +14,7 @@ from simdx.models.fetch import locate
 from simdx.types import Float
 from tests.contracts.canary import Canary
 from tests.contracts.implementations import classes_with
-from tests.properties.strategies import bounded, texts
+from tests.properties.strategies import few, texts
 
 TEXTS = [
     "A firm ulcer of the tongue with a rolled edge.",
@@ -69,7 +69,7 @@ def test_vectors_are_finite_and_of_unit_blocks(embedder: Embedder) -> None:
     assert embed_texts(embedder, []).shape == (0, sum(embedder.blocks))
 
 
-@bounded
+@few
 @given(st.lists(texts, max_size=4), st.sampled_from(["hashing", "wordllama"]))
 def test_any_text_has_a_vector_and_its_chunks_lose_nothing(cases: list[str], name: str) -> None:
     vectors = embed_texts(get_embedder(name), cases)

@@ -26,7 +26,10 @@ FOREIGN = (
 )
 
 
-@pytest.fixture(scope="module", params=PACKAGED)
+QUICK, *OTHERS = PACKAGED
+
+
+@pytest.fixture(scope="module", params=[QUICK, *(pytest.param(p, marks=pytest.mark.slow) for p in OTHERS)])
 def panel_data(request: pytest.FixtureRequest) -> PanelData:
     source = load_source(request.param)
     return calibrated(PanelData.prepare(source.panel, packaged_bank(source), get_embedder("wordllama")))

@@ -99,6 +99,7 @@ def test_a_list_of_questions_is_not_weighed_against_the_library() -> None:
     assert SLOPE > 1.5
 
 
+@pytest.mark.slow
 def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: Path) -> None:
     (tmp_path / "headaches.yaml").write_text(
         "register: patient\nlabels: [migraine, tension headache, cluster headache]\n"
