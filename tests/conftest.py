@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def readings_chosen_once() -> Iterator[None]:
-    """Of a bank that was seen before: choosing takes fifteen fits, and a third of the command line's tests."""
+    """Of a bank that was seen before: choosing took a third of the command line's tests."""
     chosen: dict[tuple[object, ...], str] = {}
 
     def once(bank: Bank) -> str:

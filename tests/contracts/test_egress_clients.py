@@ -1,6 +1,5 @@
 """What counts as remote, and what a client of this machine's own servers will not do."""
 
-import ast
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator
 from simdx.types import Bank, Panel
 from tests.contracts.canary import FAR, Canary, lead, names_of, own_address
-from tests.contracts.implementations import modules
+from tests.source import packages, trees
 
 CASE = "xyzzy sweet red fruit of the orchard"
 pytestmark = pytest.mark.usefixtures("alone")
@@ -159,16 +158,9 @@ KNOWN = {
 
 
 def test_only_the_gate_opens_connections() -> None:
-    used: dict[str, set[str]] = {}
-    for name, tree in modules().items():
-        if name.startswith("bench/"):  # measures a service of its own, on loopback
-            continue
-        for node in ast.walk(tree):
-            given = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            given += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for first in {g.split(".")[0] for g in given} & NETWORK:
-                used.setdefault(name, set()).add(first)
-    assert used == KNOWN
+    used = {name: packages(tree) & NETWORK for name, tree in trees().items()}
+    # `bench` measures a service of its own, on loopback.
+    assert {name: found for name, found in used.items() if found and not name.startswith("bench/")} == KNOWN
 
 
 def test_whether_anything_listens_is_told_at_once() -> None:
