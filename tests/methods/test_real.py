@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from simdx import BadInput, Classifier, Prior
+from simdx import BadInput, Prior
 from simdx.bank.files import write_bank
 from simdx.cli.main import program
 from simdx.datasets import Dataset
@@ -20,6 +20,7 @@ from simdx.methods.recipe import LabelPosterior
 from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 from tests import builders
+from tests.builders import toy_classifier
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
 MOVED = [
@@ -78,14 +79,12 @@ def test_real_cases_teach_what_simulations_got_wrong(panel_data: PanelData) -> N
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
-def test_answers_state_real_cases_and_never_quote_or_keep_them(
-    private_home: Path, toy_panel: Panel, toy_bank: Bank
-) -> None:
-    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
+def test_answers_state_real_cases_and_never_quote_or_keep_them(private_home: Path, toy_bank: Bank) -> None:
+    plain = toy_classifier().infer("a boat").provenance.notes
     assert not any("real" in note for note in plain)
     kept = sorted(private_home.rglob("*.safetensors"))
     assert kept
-    classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+    classifier = toy_classifier(real_cases=MOVED)
     answer = classifier.infer("a boat upon a stream", ask=True)
     assert (
         f"2 real labelled cases per label, each counted as {WEIGHT:g} simulations" in answer.provenance.notes
@@ -99,17 +98,17 @@ def test_answers_state_real_cases_and_never_quote_or_keep_them(
     assert sorted(private_home.rglob("*.safetensors")) == kept
 
 
-def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
-    one = Classifier(toy_panel, toy_bank, real_cases=MOVED)
-    two = Classifier(toy_panel, toy_bank, real_cases=MOVED[:3])
+def test_settings_tell_sets_of_real_cases_apart() -> None:
+    one = toy_classifier(real_cases=MOVED)
+    two = toy_classifier(real_cases=MOVED[:3])
     assert one.settings.real != two.settings.real
     assert one.desk.fingerprint != two.desk.fingerprint
-    assert Classifier(toy_panel, toy_bank).settings.real is None
+    assert toy_classifier().settings.real is None
 
 
 def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, panel_data: PanelData) -> None:
     lamp = Case("a lamp", label=NONE_OF_THESE)
-    classifier = Classifier(toy_panel, panel_data.bank, real_cases=[*MOVED, lamp])
+    classifier = toy_classifier(panel_data.bank, real_cases=[*MOVED, lamp])
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
