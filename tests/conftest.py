@@ -15,6 +15,9 @@ from simdx.methods.logistic import choose_reading
 from simdx.models.verify import home
 from simdx.types import Bank, Panel
 from tests import builders
+from tests.cli.conftest import cli
+
+__all__ = ["cli"]  # the command line in this process, for every room
 
 # The same inputs on every machine and run: new ones are looked for with `HYPOTHESIS_SEARCH=1` and by
 # `make fuzz`, not by whoever happens to run the tests next.

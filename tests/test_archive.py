@@ -24,7 +24,7 @@ from simdx.classifier import Classifier
 from simdx.errors import BadInput
 from simdx.types import Bank, Case
 from tests.builders import toy_panel, wide_bank
-from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
+from tests.cli.conftest import Cli
 
 PANEL = "oral-lesions"
 
@@ -94,7 +94,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_command_offers_its_result_as_priors(cli: Cli, archive: Path) -> None:  # noqa: F811
+def test_the_command_offers_its_result_as_priors(cli: Cli, archive: Path) -> None:
     found = cli("panel", "prevalence", "--panel", PANEL, "--unlabelled", archive, "--json").json
     assert found["n"] == 80
     assert found["none_of_these"]["share"] > 0.2  # a quarter, and texts of the bank itself are all found

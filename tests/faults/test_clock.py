@@ -15,7 +15,7 @@ from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.service.auth import TokenFile
 from simdx.simulators.base import Completion, Request, stream
 from simdx.simulators.openai import time_limit
-from tests.faults.conftest import Cli
+from tests.cli.conftest import Cli
 from tests.simulators.faults import FaultyServer
 
 NOW = datetime.now(UTC)
