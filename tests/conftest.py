@@ -96,9 +96,11 @@ def toy_bank() -> Bank:
 
 # Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).
 LONG = (
-    "contracts/test_methods", "scale/test_classify", "faults/test_killed_writers",
-    "models/test_hub", "docs/test_tutorial", "decide/test_desk", "docs/test_site", "contracts/test_embedders",
-    "amortised/test_network", "bank/test_build", "faults/test_corruption", "cli/test_compare",
+    "contracts/test_methods", "paper/test_measures", "cli/test_quickstart", "paper/test_figures",
+    "cli/test_progress_on_a_terminal", "scale/test_classify", "faults/test_killed_writers",
+    "docs/test_tutorial", "reading/test_reading", "docs/test_readme", "decide/test_accept",
+    "cli/test_policy_command", "cli/test_evaluate_command", "cli/test_panel_ask",
+    "service/test_systemone", "models/test_hub", "faults/test_two_at_once", "docs/test_site", "cli/test_compare",
 )  # fmt: skip
 
 
@@ -111,9 +113,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 # Files that import torch and its like, which takes ten seconds: one process runs them all.
 HEAVY = (
-    "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "methods/test_engines",
-    "simulators/test_stream_and_scripted", "cli/test_abi_command", "cli/test_classify",
-    "properties/test_texts", "amortised/", "baselines/", "contrib/",
+    "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "cli/test_abi_command",
+    "simulators/test_stream_and_scripted", "properties/test_texts", "amortised/", "baselines/", "contrib/",
 )  # fmt: skip
 
 
