@@ -100,7 +100,8 @@ LONG = (
     "cli/test_progress_on_a_terminal", "scale/test_classify", "faults/test_killed_writers",
     "docs/test_tutorial", "reading/test_reading", "docs/test_readme", "decide/test_accept",
     "cli/test_policy_command", "cli/test_evaluate_command", "cli/test_panel_ask",
-    "service/test_systemone", "models/test_hub", "faults/test_two_at_once", "docs/test_site", "cli/test_compare",
+    "service/test_systemone", "models/test_hub", "faults/test_two_at_once", "docs/test_site",
+    "cli/test_compare",
 )  # fmt: skip
 
 
