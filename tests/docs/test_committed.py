@@ -105,13 +105,9 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def between(cell: dict, digits: int = 3) -> str:
-    return f"{short(cell['value'], digits)} [{short(cell['low'], digits)}, {short(cell['high'], digits)}]"
-
-
 def of_metric(scores: dict, name: str, digits: int = 3) -> str:
-    low, high = scores["ci"][name]
-    return between({"value": scores[name], "low": low, "high": high}, digits)
+    value, low, high = (short(number, digits) for number in (scores[name], *scores["ci"][name]))
+    return f"{value} [{low}, {high}]"
 
 
 def test_the_calibration_page_says_what_its_records_say() -> None:
