@@ -23,7 +23,7 @@ Target = Callable[[bytes], None]
 
 def panel_yaml(folder: Path) -> Target:
     """A panel file: `panel check`, `panel show` and every verb with --panel."""
-    from simdx.panels.load import load_source, problems_of
+    from simdx.panels import advice_for, load_source, problems_of
 
     path = folder / "panel.yaml"
 
@@ -37,6 +37,8 @@ def panel_yaml(folder: Path) -> Target:
             return
         assert not problems
         assert len({name.casefold() for name in panel.names}) == len(panel.names) >= 2
+        assert all(name.strip() for name in panel.names)
+        advice_for(panel)
         "".join(panel.names).encode("utf-8")
 
     return one
@@ -55,7 +57,8 @@ def bank_jsonl(folder: Path) -> Target:
         path.write_bytes(data)
         bank = _taken(lambda: read_bank(path, panel))
         if bank is not None:
-            assert min(bank.counts.values()) >= 1
+            assert set(bank.counts) == set(panel.names)
+            assert all(text.strip() for text in bank.texts)
             "".join(bank.texts).encode("utf-8")
         _taken(lambda: background_texts(path))
         _taken(lambda: list(read_answers(path)))
@@ -74,7 +77,9 @@ def cases(folder: Path) -> Target:
         for labelled in (True, False):
             found = _taken(lambda labelled=labelled: read_cases(path, labelled=labelled))
             if found is not None:
-                "".join(found.texts).encode("utf-8")
+                assert len({case.id for case in found.cases}) == len(found.cases) >= 1
+                assert all(text.strip() for text in found.texts)
+                "".join([*found.texts, *(case.id for case in found.cases)]).encode("utf-8")
                 parts = make_splits(found, {"x": 0.5, "y": 0.5})
                 assert sum(map(len, parts.values())) == len(found.cases)
 
