@@ -93,10 +93,12 @@ def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
 
 def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
     """Scale every block of every row to unit length; a zero block stays zero."""
-    out = np.array(vectors, dtype=np.float32)
-    for block in np.split(out, np.cumsum(blocks)[:-1], axis=1):  # views of it
+    out, start = np.array(vectors, dtype=np.float32), 0
+    for width in blocks:
+        block = out[:, start : start + width]  # a view of it
         norms = np.linalg.norm(block, axis=1, keepdims=True)
         block /= np.where(norms > 1e-12, norms, 1.0)
+        start += width
     return out
 
 
