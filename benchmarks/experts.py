@@ -35,6 +35,7 @@ from simdx.methods.calibration import (
     thinned,
 )
 from simdx.methods.calibration_record import Calibration
+from simdx.metrics.calibration import debiased_ece
 from simdx.panels import load_source
 from simdx.types import Float, Int
 
@@ -45,6 +46,7 @@ LABELLED = (12, 50)
 OUTSIDE_SHARE = 0.2  # of labelled rows, none of these
 DRAWS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 1.0)
+CALIBRATED = 20  # draws of what a calibrated answer would show
 FEWEST_LEFT = 40  # cases that answers with labels are measured on
 WAYS = ("recipe", "minilm", "pool", "labels_12", "labels_50", *BASELINES)
 
@@ -130,19 +132,21 @@ def level_of(panel: Panel, weight: float) -> float:
 
 
 def measured(posterior: Float, truth: Int, rng: np.random.Generator) -> dict[str, float]:
-    sure, drawn = posterior.max(axis=1), []
-    bins = np.minimum((sure * 10).astype(int), 9)
-    for _ in range(200):
-        off = sure - (rng.random(len(sure)) < sure)
-        drawn.append(np.abs(np.bincount(bins, off, minlength=10)).sum() / len(sure))
+    """Two estimators of the calibration error, each beside what it is where stated probabilities are true."""
+    sure, given = posterior.max(axis=1), posterior.argmax(axis=1)
+    another = (given + 1) % posterior.shape[1]
+    if_calibrated = [np.where(rng.random(len(sure)) < sure, given, another) for _ in range(CALIBRATED)]
     accuracy = records.accuracy(posterior, truth)
-    return {
-        "accuracy": accuracy,
-        "ece": records.calibration_error(posterior, truth),
-        "ece_if_calibrated": float(np.mean(drawn)),
-        "over": float(sure.mean()) - accuracy,
-        "log_loss": log_loss(posterior, truth),
-    }
+    over = float(sure.mean()) - accuracy
+    out = {"accuracy": accuracy, "over": over, "log_loss": log_loss(posterior, truth)}
+    for name, error in {"ece": records.calibration_error, "debiased": debiased}.items():
+        out[name] = error(posterior, truth)
+        out[f"{name}_if_calibrated"] = float(np.mean([error(posterior, drawn) for drawn in if_calibrated]))
+    return out
+
+
+def debiased(posterior: Float, truth: Int) -> float:
+    return debiased_ece(posterior, truth, np.random.default_rng(0)).value
 
 
 def answered(panel: Panel, under: Calibration, rng: np.random.Generator) -> dict[str, float]:
@@ -218,13 +222,12 @@ def page(record: dict[str, Any]) -> str:
     means = []
     for way in WAYS:
         found = [row[way] for row in rows.values() if row.get(way)]
-        keys = ("accuracy", "ece", "ece_if_calibrated", "over", "auroc")
-        each = {key: [one[key] for one in found if key in one] for key in keys}
+        each = {key: [one[key] for one in found if key in one] for key in found[0]}
         means.append(_cell({key: float(np.mean(values)) for key, values in each.items() if values}))
     said = (
-        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated "
-        "answer of that sureness would show on so many cases) / confidence minus accuracy / out-of-class "
-        "AUROC, over all outcomes. Every panel is answered with constants of the others."
+        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE by ten bins, and debiased "
+        "(each: what a calibrated answer of that sureness would show on so many cases) / confidence minus "
+        "accuracy / out-of-class AUROC, over all outcomes. Every panel is answered with constants of others."
     )
     lines = records.table(["panel (N, labels)", *WAYS], [*cells, ["**mean**", *means]])
     return "\n".join(["# Two experts and a calibration over panels", "", said, "", *lines, ""])
@@ -234,7 +237,8 @@ def _cell(m: dict[str, float] | None) -> str:
     if not m:
         return "–"
     auroc = f" / {m['auroc']:.2f}" if "auroc" in m else ""
-    return f"{m['accuracy']:.3f} / {m['ece']:.3f} ({m['ece_if_calibrated']:.3f}) / {m['over']:+.3f}{auroc}"
+    errors = ", ".join(f"{m[e]:.3f} ({m[f'{e}_if_calibrated']:.3f})" for e in ("ece", "debiased"))
+    return f"{m['accuracy']:.3f} / {errors} / {m['over']:+.3f}{auroc}"
 
 
 def found_panels(data: Path, more: list[Path]) -> Iterator[tuple[str, str, Path, Path | None, bool]]:
