@@ -116,19 +116,19 @@ def ask(path: str, inside: Path, outside: Path | None, packaged: bool) -> Panel:
 # --------------------------------------------------------------------------- leaving one out
 
 
-def best_sharpness(panel: Panel, weight: float) -> float:
+def best_sharpness(panel: Panel, under: Calibration) -> float:
     """Of least log loss among the labels, told the answers."""
     truth = panel.cases.label_index
     return least_loss(
-        lambda s: log_loss(panel.cases.among_labels(Calibration(sharpness=s, weight=weight)), truth)
+        lambda s: log_loss(panel.cases.among_labels(replace(under, sharpness=s, spread=0.0)), truth)
     )
 
 
-def level_of(panel: Panel, weight: float) -> float:
+def level_of(panel: Panel) -> float:
     """What the logarithm of the best sharpness is above the share of the rehearsed one."""
-    found = panel.rehearsed(0.0, 0.0).rehearsed_sharpness
-    assert found is not None
-    return float(np.log(best_sharpness(panel, weight)) - OWN_SHARE * np.log(found))
+    found = panel.rehearsed(0.0, 0.0)
+    assert found.rehearsed_sharpness is not None
+    return float(np.log(best_sharpness(panel, found)) - OWN_SHARE * np.log(found.rehearsed_sharpness))
 
 
 def measured(posterior: Float, truth: Int, rng: np.random.Generator) -> dict[str, float]:
@@ -184,9 +184,9 @@ def with_labels(panel: Panel, base: Calibration, many: int) -> dict[str, float] 
 def run(panels: list[Panel]) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     shapes = {
-        "recipe": ([p.heard(first) for p in panels], 0.0),
-        "minilm": ([p.heard(second, outside=False) for p in panels], 0.0),
-        "pool": (panels, shipped.SECOND_WEIGHT),
+        "recipe": [p.heard(first) for p in panels],
+        "minilm": [p.heard(second, outside=False) for p in panels],
+        "pool": panels,
     }
     rows: dict[str, dict[str, Any]] = {
         p.name: {"n": len(p.cases.label_index), "labels": len(p.names), "packaged": p.packaged}
@@ -195,22 +195,23 @@ def run(panels: list[Panel]) -> dict[str, Any]:
     # A panel without a background has a limit of its own, and says nothing about the level of others.
     opposed = np.array([p.beyond is not None for p in panels])
     shared = {}
-    for shape, (several, weight) in shapes.items():
-        level = np.array([level_of(panel, weight) for panel in several])
+    for shape, several in shapes.items():
+        level = np.array([level_of(panel) for panel in several])
         shared[shape] = {"level": float(level[opposed].mean()), "spread": float(level[opposed].std(ddof=1))}
         for i, panel in enumerate(several):
             others = level[opposed & (np.arange(len(level)) != i)]
             base, row = panel.rehearsed(float(others.mean()), float(others.std(ddof=1))), rows[panel.name]
-            row[shape] = answered(panel, base, rng) | {"best_sharpness": best_sharpness(panel, weight)}
+            row[shape] = answered(panel, base, rng) | {"best_sharpness": best_sharpness(panel, base)}
+            row[shape] |= {"regression_share": base.share}
             if shape == "pool":
                 row |= {f"labels_{m}": with_labels(panel, base, m) for m in LABELLED}
                 print(panel.name, row[shape], file=sys.stderr, flush=True)
     for panel in panels:
-        truth, beside = panel.cases.label_index, panel.cases.second
-        assert beside is not None
+        truth, under = panel.cases.label_index, panel.rehearsed(0.0, 0.0)
         rows[panel.name] |= {name: measured(said, truth, rng) for name, said in panel.baselines.items()}
         rows[panel.name]["accuracy_by_weight"] = {
-            f"{w:g}": records.accuracy(panel.cases.likelihood + w * beside, truth) for w in WEIGHTS
+            f"{w:g}": records.accuracy(panel.cases.among_labels(replace(under, weight=w)), truth)
+            for w in WEIGHTS
         }
     return {"shared": shared, "panels": rows}
 
