@@ -48,6 +48,7 @@ DRAWS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 1.0)
 CALIBRATED = 20  # draws of what a calibrated answer would show
 FEWEST_LEFT = 40  # cases that answers with labels are measured on
+SHARED = ("recipe_equal", "recipe", "pool_equal", "pool")
 WAYS = ("recipe", "minilm", "pool", "labels_12", "labels_50", *BASELINES)
 
 
@@ -90,6 +91,11 @@ def second(held: HeldOutScores) -> HeldOutScores:
     """The second expert alone, in the place of the first."""
     assert held.second is not None
     return HeldOutScores(held.second, held.label_index, None)
+
+
+def equal(held: HeldOutScores) -> HeldOutScores:
+    """Regression and kernel in equal shares."""
+    return replace(held, kernel=None)
 
 
 def ask(path: str, inside: Path, outside: Path | None, packaged: bool) -> Panel:
@@ -187,6 +193,8 @@ def run(panels: list[Panel]) -> dict[str, Any]:
         "recipe": [p.heard(first) for p in panels],
         "minilm": [p.heard(second, outside=False) for p in panels],
         "pool": panels,
+        "recipe_equal": [p.heard(first).heard(equal) for p in panels],
+        "pool_equal": [p.heard(equal) for p in panels],
     }
     rows: dict[str, dict[str, Any]] = {
         p.name: {"n": len(p.cases.label_index), "labels": len(p.names), "packaged": p.packaged}
@@ -223,15 +231,29 @@ def page(record: dict[str, Any]) -> str:
     means = []
     for way in WAYS:
         found = [row[way] for row in rows.values() if row.get(way)]
-        each = {key: [one[key] for one in found if key in one] for key in found[0]}
-        means.append(_cell({key: float(np.mean(values)) for key, values in each.items() if values}))
+        means.append(_cell(_mean(found)))
     said = (
         f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE by ten bins, and debiased "
         "(each: what a calibrated answer of that sureness would show on so many cases) / confidence minus "
         "accuracy / out-of-class AUROC, over all outcomes. Every panel is answered with constants of others."
     )
     lines = records.table(["panel (N, labels)", *WAYS], [*cells, ["**mean**", *means]])
+    shares = []
+    for name, row in [
+        *rows.items(),
+        ("**mean**", {way: _mean([r[way] for r in rows.values()]) for way in SHARED}),
+    ]:
+        both = [f"{row[way]['closed_accuracy']:.3f} / {row[way]['closed_log_loss']:.3f}" for way in SHARED]
+        shares.append([name, *(f"{row[way]['regression_share']:.2f}" for way in ("recipe", "pool")), *both])
+    head = ["panel", "regression's share", "with MiniLM", *(way.replace("_", ", ") for way in SHARED)]
+    about = "Accuracy / log loss among the labels, with regression and kernel in the bank's shares or in equal ones."
+    lines += ["", "## Regression and kernel", "", about, "", *records.table(head, shares)]
     return "\n".join(["# Two experts and a calibration over panels", "", said, "", *lines, ""])
+
+
+def _mean(found: list[dict[str, float]]) -> dict[str, float]:
+    keys = {key for one in found for key in one}
+    return {key: float(np.mean([one[key] for one in found if key in one])) for key in keys}
 
 
 def _cell(m: dict[str, float] | None) -> str:
