@@ -238,15 +238,14 @@ def page(record: dict[str, Any]) -> str:
         "accuracy / out-of-class AUROC, over all outcomes. Every panel is answered with constants of others."
     )
     lines = records.table(["panel (N, labels)", *WAYS], [*cells, ["**mean**", *means]])
-    shares = []
-    for name, row in [
-        *rows.items(),
-        ("**mean**", {way: _mean([r[way] for r in rows.values()]) for way in SHARED}),
-    ]:
+    shares, mean = [], {way: _mean([row[way] for row in rows.values()]) for way in SHARED}
+    for name, row in {**rows, "**mean**": mean}.items():
         both = [f"{row[way]['closed_accuracy']:.3f} / {row[way]['closed_log_loss']:.3f}" for way in SHARED]
         shares.append([name, *(f"{row[way]['regression_share']:.2f}" for way in ("recipe", "pool")), *both])
     head = ["panel", "regression's share", "with MiniLM", *(way.replace("_", ", ") for way in SHARED)]
-    about = "Accuracy / log loss among the labels, with regression and kernel in the bank's shares or in equal ones."
+    about = (
+        "Accuracy / log loss among the labels, regression and kernel in the bank's shares or in equal ones."
+    )
     lines += ["", "## Regression and kernel", "", about, "", *records.table(head, shares)]
     return "\n".join(["# Two experts and a calibration over panels", "", said, "", *lines, ""])
 
