@@ -35,6 +35,7 @@ from simdx.methods.calibration import (
     thinned,
 )
 from simdx.methods.calibration_record import Calibration
+from simdx.metrics.calibration import debiased_ece
 from simdx.panels import load_source
 from simdx.types import Float, Int
 
@@ -45,7 +46,9 @@ LABELLED = (12, 50)
 OUTSIDE_SHARE = 0.2  # of labelled rows, none of these
 DRAWS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 1.0)
+CALIBRATED = 20  # draws of what a calibrated answer would show
 FEWEST_LEFT = 40  # cases that answers with labels are measured on
+SHARED = ("recipe_equal", "recipe", "pool_equal", "pool")
 WAYS = ("recipe", "minilm", "pool", "labels_12", "labels_50", *BASELINES)
 
 
@@ -90,6 +93,11 @@ def second(held: HeldOutScores) -> HeldOutScores:
     return HeldOutScores(held.second, held.label_index, None)
 
 
+def equal(held: HeldOutScores) -> HeldOutScores:
+    """Regression and kernel in equal shares."""
+    return replace(held, kernel=None)
+
+
 def ask(path: str, inside: Path, outside: Path | None, packaged: bool) -> Panel:
     """What the experts, and the methods beside them, say about a panel's cases."""
     source = load_source(path)
@@ -114,35 +122,37 @@ def ask(path: str, inside: Path, outside: Path | None, packaged: bool) -> Panel:
 # --------------------------------------------------------------------------- leaving one out
 
 
-def best_sharpness(panel: Panel, weight: float) -> float:
+def best_sharpness(panel: Panel, under: Calibration) -> float:
     """Of least log loss among the labels, told the answers."""
     truth = panel.cases.label_index
     return least_loss(
-        lambda s: log_loss(panel.cases.among_labels(Calibration(sharpness=s, weight=weight)), truth)
+        lambda s: log_loss(panel.cases.among_labels(replace(under, sharpness=s, spread=0.0)), truth)
     )
 
 
-def level_of(panel: Panel, weight: float) -> float:
+def level_of(panel: Panel) -> float:
     """What the logarithm of the best sharpness is above the share of the rehearsed one."""
-    found = panel.rehearsed(0.0, 0.0).rehearsed_sharpness
-    assert found is not None
-    return float(np.log(best_sharpness(panel, weight)) - OWN_SHARE * np.log(found))
+    found = panel.rehearsed(0.0, 0.0)
+    assert found.rehearsed_sharpness is not None
+    return float(np.log(best_sharpness(panel, found)) - OWN_SHARE * np.log(found.rehearsed_sharpness))
 
 
 def measured(posterior: Float, truth: Int, rng: np.random.Generator) -> dict[str, float]:
-    sure, drawn = posterior.max(axis=1), []
-    bins = np.minimum((sure * 10).astype(int), 9)
-    for _ in range(200):
-        off = sure - (rng.random(len(sure)) < sure)
-        drawn.append(np.abs(np.bincount(bins, off, minlength=10)).sum() / len(sure))
+    """Two estimators of the calibration error, each beside what it is where stated probabilities are true."""
+    sure, given = posterior.max(axis=1), posterior.argmax(axis=1)
+    another = (given + 1) % posterior.shape[1]
+    if_calibrated = [np.where(rng.random(len(sure)) < sure, given, another) for _ in range(CALIBRATED)]
     accuracy = records.accuracy(posterior, truth)
-    return {
-        "accuracy": accuracy,
-        "ece": records.calibration_error(posterior, truth),
-        "ece_if_calibrated": float(np.mean(drawn)),
-        "over": float(sure.mean()) - accuracy,
-        "log_loss": log_loss(posterior, truth),
-    }
+    over = float(sure.mean()) - accuracy
+    out = {"accuracy": accuracy, "over": over, "log_loss": log_loss(posterior, truth)}
+    for name, error in {"ece": records.calibration_error, "debiased": debiased}.items():
+        out[name] = error(posterior, truth)
+        out[f"{name}_if_calibrated"] = float(np.mean([error(posterior, drawn) for drawn in if_calibrated]))
+    return out
+
+
+def debiased(posterior: Float, truth: Int) -> float:
+    return debiased_ece(posterior, truth, np.random.default_rng(0)).value
 
 
 def answered(panel: Panel, under: Calibration, rng: np.random.Generator) -> dict[str, float]:
@@ -180,9 +190,11 @@ def with_labels(panel: Panel, base: Calibration, many: int) -> dict[str, float] 
 def run(panels: list[Panel]) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     shapes = {
-        "recipe": ([p.heard(first) for p in panels], 0.0),
-        "minilm": ([p.heard(second, outside=False) for p in panels], 0.0),
-        "pool": (panels, shipped.SECOND_WEIGHT),
+        "recipe": [p.heard(first) for p in panels],
+        "minilm": [p.heard(second, outside=False) for p in panels],
+        "pool": panels,
+        "recipe_equal": [p.heard(first).heard(equal) for p in panels],
+        "pool_equal": [p.heard(equal) for p in panels],
     }
     rows: dict[str, dict[str, Any]] = {
         p.name: {"n": len(p.cases.label_index), "labels": len(p.names), "packaged": p.packaged}
@@ -191,22 +203,23 @@ def run(panels: list[Panel]) -> dict[str, Any]:
     # A panel without a background has a limit of its own, and says nothing about the level of others.
     opposed = np.array([p.beyond is not None for p in panels])
     shared = {}
-    for shape, (several, weight) in shapes.items():
-        level = np.array([level_of(panel, weight) for panel in several])
+    for shape, several in shapes.items():
+        level = np.array([level_of(panel) for panel in several])
         shared[shape] = {"level": float(level[opposed].mean()), "spread": float(level[opposed].std(ddof=1))}
         for i, panel in enumerate(several):
             others = level[opposed & (np.arange(len(level)) != i)]
             base, row = panel.rehearsed(float(others.mean()), float(others.std(ddof=1))), rows[panel.name]
-            row[shape] = answered(panel, base, rng) | {"best_sharpness": best_sharpness(panel, weight)}
+            row[shape] = answered(panel, base, rng) | {"best_sharpness": best_sharpness(panel, base)}
+            row[shape] |= {"regression_share": base.share}
             if shape == "pool":
                 row |= {f"labels_{m}": with_labels(panel, base, m) for m in LABELLED}
                 print(panel.name, row[shape], file=sys.stderr, flush=True)
     for panel in panels:
-        truth, beside = panel.cases.label_index, panel.cases.second
-        assert beside is not None
+        truth, under = panel.cases.label_index, panel.rehearsed(0.0, 0.0)
         rows[panel.name] |= {name: measured(said, truth, rng) for name, said in panel.baselines.items()}
         rows[panel.name]["accuracy_by_weight"] = {
-            f"{w:g}": records.accuracy(panel.cases.likelihood + w * beside, truth) for w in WEIGHTS
+            f"{w:g}": records.accuracy(panel.cases.among_labels(replace(under, weight=w)), truth)
+            for w in WEIGHTS
         }
     return {"shared": shared, "panels": rows}
 
@@ -218,23 +231,36 @@ def page(record: dict[str, Any]) -> str:
     means = []
     for way in WAYS:
         found = [row[way] for row in rows.values() if row.get(way)]
-        keys = ("accuracy", "ece", "ece_if_calibrated", "over", "auroc")
-        each = {key: [one[key] for one in found if key in one] for key in keys}
-        means.append(_cell({key: float(np.mean(values)) for key, values in each.items() if values}))
+        means.append(_cell(_mean(found)))
     said = (
-        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE (what a calibrated "
-        "answer of that sureness would show on so many cases) / confidence minus accuracy / out-of-class "
-        "AUROC, over all outcomes. Every panel is answered with constants of the others."
+        f"`{record['command']}` at {record['commit']}. Each cell: accuracy / ECE by ten bins, and debiased "
+        "(each: what a calibrated answer of that sureness would show on so many cases) / confidence minus "
+        "accuracy / out-of-class AUROC, over all outcomes. Every panel is answered with constants of others."
     )
     lines = records.table(["panel (N, labels)", *WAYS], [*cells, ["**mean**", *means]])
+    shares, mean = [], {way: _mean([row[way] for row in rows.values()]) for way in SHARED}
+    for name, row in {**rows, "**mean**": mean}.items():
+        both = [f"{row[way]['closed_accuracy']:.3f} / {row[way]['closed_log_loss']:.3f}" for way in SHARED]
+        shares.append([name, *(f"{row[way]['regression_share']:.2f}" for way in ("recipe", "pool")), *both])
+    head = ["panel", "regression's share", "with MiniLM", *(way.replace("_", ", ") for way in SHARED)]
+    about = (
+        "Accuracy / log loss among the labels, regression and kernel in the bank's shares or in equal ones."
+    )
+    lines += ["", "## Regression and kernel", "", about, "", *records.table(head, shares)]
     return "\n".join(["# Two experts and a calibration over panels", "", said, "", *lines, ""])
+
+
+def _mean(found: list[dict[str, float]]) -> dict[str, float]:
+    keys = {key for one in found for key in one}
+    return {key: float(np.mean([one[key] for one in found if key in one])) for key in keys}
 
 
 def _cell(m: dict[str, float] | None) -> str:
     if not m:
         return "–"
     auroc = f" / {m['auroc']:.2f}" if "auroc" in m else ""
-    return f"{m['accuracy']:.3f} / {m['ece']:.3f} ({m['ece_if_calibrated']:.3f}) / {m['over']:+.3f}{auroc}"
+    errors = ", ".join(f"{m[e]:.3f} ({m[f'{e}_if_calibrated']:.3f})" for e in ("ece", "debiased"))
+    return f"{m['accuracy']:.3f} / {errors} / {m['over']:+.3f}{auroc}"
 
 
 def found_panels(data: Path, more: list[Path]) -> Iterator[tuple[str, str, Path, Path | None, bool]]:

@@ -110,7 +110,7 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
         supervised = None
     by_bandwidth = {}
     for bandwidth in BANDWIDTHS:
-        likelihood = Pool.fit(data, bandwidth).log_likelihoods(seen).pooled(data.calibration.weight)
+        likelihood = Pool.fit(data, bandwidth).log_likelihoods(seen).pooled(data.calibration)
 
         def loss(sharpness: float, likelihood: Float = likelihood) -> float:
             return log_loss(softmax(sharpness * likelihood, axis=1), truth)

@@ -10,10 +10,11 @@ from simdx.abc.prior import Prior
 from simdx.embedders.base import JointEmbedder
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.methods import PanelData, Settings
+from simdx.methods.calibration import HeldOutScores, calibrate
 from simdx.methods.calibration_record import SECOND_WEIGHT, Calibration
 from simdx.methods.experts import LogLikelihoods, Pool
 from simdx.methods.recipe import LabelPosterior, Recipe
-from simdx.types import Bank, Label, Panel
+from simdx.types import Bank, Float, Label, Panel
 
 RNG = np.random.default_rng(0)
 WORDS = {
@@ -57,6 +58,28 @@ def test_the_weight_decides_between_them() -> None:
     assert np.exp(found.under(Calibration(sharpness=1.0)))[0] == pytest.approx([0.9, 0.1])
     pooled = np.exp(found.under(Calibration(sharpness=1.0, weight=1.0)))[0]
     assert pooled == pytest.approx([0.18 / 0.26, 0.08 / 0.26])
+
+
+def test_the_share_weighs_regression_against_kernel() -> None:
+    regression, kernel = np.log([[0.9, 0.1]]), np.log([[0.2, 0.8]])
+    found = LogLikelihoods(regression + kernel, kernel=kernel)
+    for share in (0.2, 0.5, 0.9):
+        expected = softmax(2 * share * regression + 2 * (1 - share) * kernel, axis=1)
+        assert np.exp(found.under(Calibration(sharpness=1.0, share=share))) == pytest.approx(expected)
+
+
+def test_a_rehearsal_hears_most_of_what_tells_its_own_texts_apart() -> None:
+    rng, label = np.random.default_rng(2), np.arange(120) % 3
+    right = 2.0 * np.eye(3)[label] + rng.normal(size=(120, 3))
+    noise = rng.normal(size=(120, 3))
+
+    def share(regression: Float, kernel: Float) -> float:
+        held = HeldOutScores(regression + kernel, label, None, kernel=kernel)
+        return calibrate(("a", "b", "c"), [held], None).share
+
+    assert share(right, noise) > 0.8
+    assert share(noise, right) < 0.2
+    assert share(right + noise, right - noise) == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_spread_softens_and_is_the_mean_over_sharpness() -> None:

@@ -70,11 +70,11 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
     parts = [embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]) for i in starts]
     vectors = np.concatenate(parts).astype(np.float32, copy=False)
     vectors = unit_blocks(vectors, embedder.blocks)
-    if len(pieces) > len(texts):
-        pooled = np.zeros((len(texts), width), dtype=np.float32)
-        np.add.at(pooled, np.repeat(np.arange(len(texts)), [len(own) for own in by_text]), vectors)
-        vectors = pooled
-    return unit_blocks(vectors, embedder.blocks)
+    if len(pieces) == len(texts):
+        return vectors
+    pooled = np.zeros((len(texts), width), dtype=np.float32)
+    np.add.at(pooled, np.repeat(np.arange(len(texts)), [len(own) for own in by_text]), vectors)
+    return unit_blocks(pooled, embedder.blocks)
 
 
 def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
@@ -93,10 +93,12 @@ def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
 
 def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
     """Scale every block of every row to unit length; a zero block stays zero."""
-    out = np.array(vectors, dtype=np.float32)
-    for block in np.split(out, np.cumsum(blocks)[:-1], axis=1):  # views of it
+    out, start = np.array(vectors, dtype=np.float32), 0
+    for width in blocks:
+        block = out[:, start : start + width]  # a view of it
         norms = np.linalg.norm(block, axis=1, keepdims=True)
         block /= np.where(norms > 1e-12, norms, 1.0)
+        start += width
     return out
 
 
@@ -105,6 +107,8 @@ def embed_halved(
 ) -> Float:
     """Sums of unit vectors of a text's pieces, for encoders that silently truncate long texts."""
     pieces = [_halved(text, fits) for text in texts]
+    if all(len(of_text) == 1 for of_text in pieces):
+        return encode(list(texts))
     owner = np.repeat(np.arange(len(texts)), [len(of_text) for of_text in pieces])
     out = np.zeros((len(texts), width), dtype=np.float32)
     np.add.at(out, owner, encode([piece for of_text in pieces for piece in of_text]))

@@ -46,7 +46,13 @@ class MiniLMEmbedder:
         folder = locate("minilm")
         from tokenizers import Tokenizer
 
-        self._session = _session(dict(read_safetensors(folder / "model.safetensors")))
+        weights = dict(read_safetensors(folder / "model.safetensors"))
+        # Every token is of the first kind, so what that adds is added to the places once.
+        self._places = (
+            weights["embeddings.position_embeddings.weight"]
+            + weights["embeddings.token_type_embeddings.weight"][0]
+        )
+        self._session = _session(weights)
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -63,27 +69,37 @@ class MiniLMEmbedder:
         return on_gpu("minilm")
 
     def _fits(self, text: str) -> bool:
-        return len(self._tokenizer.encode(text)) <= WINDOW
+        certain = text.isascii() and len(text) <= WINDOW - 2  # at most a token a character, and two marks
+        return certain or len(self._tokenizer.encode(text)) <= WINDOW
 
     def _encode(self, texts: Sequence[str]) -> Float:
         """Unit vectors."""
         tokens = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
+        if len(tokens) == 1:
+            return self._vectors(tokens)
         out = np.empty((len(texts), WIDTH), dtype=np.float32)
         order = np.argsort([len(ids) for ids in tokens], kind="stable")
         for start in range(0, len(order), TEXTS_AT_ONCE):
             rows = order[start : start + TEXTS_AT_ONCE]
-            out[rows] = self._means([tokens[i] for i in rows])
-        return out / np.linalg.norm(out, axis=1, keepdims=True)
+            out[rows] = self._vectors([tokens[i] for i in rows])
+        return out
 
-    def _means(self, tokens: list[list[int]]) -> Float:
-        """(texts, WIDTH) means over the last layer."""
-        lengths = np.array([len(ids) for ids in tokens], dtype=np.int32)
-        padded = np.zeros((len(tokens), lengths.max()), dtype=np.int64)
-        for row, ids in zip(padded, tokens, strict=True):
-            row[: len(ids)] = ids
-        places = np.broadcast_to(np.arange(padded.shape[1]), padded.shape).copy()
-        (last,) = self._session.run(None, {"tokens": padded, "places": places, "lengths": lengths})
-        return np.stack([row[:length].mean(axis=0) for row, length in zip(last, lengths, strict=True)])
+    def _vectors(self, tokens: list[list[int]]) -> Float:
+        """(texts, WIDTH) of what is padded to the longest."""
+        lengths = [len(ids) for ids in tokens]
+        longest = max(lengths)
+        padded = np.zeros((len(tokens), longest), dtype=np.int64)
+        share = np.zeros((len(tokens), 1, longest), dtype=np.float32)  # of each token in the mean
+        for row, own, ids, length in zip(padded, share[:, 0], tokens, lengths, strict=True):
+            row[:length] = ids
+            own[:length] = 1 / length
+        asked = {
+            "tokens": padded,
+            "places": self._places[:longest],
+            "lengths": np.array(lengths, dtype=np.int32),
+            "share": share,
+        }
+        return self._session.run(None, asked)[0]
 
 
 def _session(weights: dict[str, Float]) -> Any:
@@ -92,7 +108,8 @@ def _session(weights: dict[str, Float]) -> Any:
 
     graph, held = _graph(weights)
     options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to others
+    # A thread waits so long for the next operator and then sleeps: cores are left to others between texts.
+    options.add_session_config_entry("session.intra_op.spin_duration_us", "20")
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in held.values()]
     options.add_external_initializers(list(held), values)
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
@@ -106,7 +123,7 @@ def _graph(weights: dict[str, Float]) -> tuple[bytes, dict[str, Float]]:
     held: dict[str, Float] = {}
 
     def node(operator: str, inputs: list[str], **attributes: Any) -> str:
-        domain = "" if operator in ("Gather", "MatMul") else "com.microsoft"
+        domain = "com.microsoft" if operator in ("Attention", "BiasGelu") else ""
         made = helper.make_node(operator, inputs, [f"x{len(nodes)}"], domain=domain, **attributes)
         nodes.append(made)
         return made.output[0]
@@ -121,16 +138,15 @@ def _graph(weights: dict[str, Float]) -> tuple[bytes, dict[str, Float]]:
     def product(x: str, name: str) -> str:
         return node("MatMul", [x, weight(f"{name}.weight", weights[f"{name}.weight"].T)])
 
-    def normed(x: str, beside: str, name: str, *bias: str) -> str:
+    def normed(x: str, name: str, *beside: str) -> str:
+        # SkipLayerNormalization does both, and takes twice the time.
+        for other in beside:
+            x = node("Add", [x, other])
         norm = [named(f"{name}.LayerNorm.weight"), named(f"{name}.LayerNorm.bias")]
-        return node("SkipLayerNormalization", [x, beside, *norm, *bias], epsilon=1e-12)
+        return node("LayerNormalization", [x, *norm], epsilon=1e-12)
 
-    places = (
-        weights["embeddings.position_embeddings.weight"]
-        + weights["embeddings.token_type_embeddings.weight"][0]
-    )
     word = node("Gather", [named("embeddings.word_embeddings.weight"), "tokens"])
-    x = normed(word, node("Gather", [weight("places.weight", places), "places"]), "embeddings")
+    x = normed(word, "embeddings", "places")
     for layer in range(LAYERS):
         here = f"encoder.layer.{layer}"
         sides = [f"{here}.attention.self.{side}" for side in ("query", "key", "value")]
@@ -138,23 +154,28 @@ def _graph(weights: dict[str, Float]) -> tuple[bytes, dict[str, Float]]:
         bias = weight(f"{here}.sides.bias", np.concatenate([weights[f"{s}.bias"] for s in sides]))
         heard = node("Attention", [x, joined, bias, "lengths"], num_heads=HEADS)
         told = product(heard, f"{here}.attention.output.dense")
-        x = normed(told, x, f"{here}.attention.output", named(f"{here}.attention.output.dense.bias"))
+        x = normed(told, f"{here}.attention.output", named(f"{here}.attention.output.dense.bias"), x)
         wide = product(x, f"{here}.intermediate.dense")
         bent = node("BiasGelu", [wide, named(f"{here}.intermediate.dense.bias")])
-        x = normed(
-            product(bent, f"{here}.output.dense"), x, f"{here}.output", named(f"{here}.output.dense.bias")
-        )
+        told = product(bent, f"{here}.output.dense")
+        x = normed(told, f"{here}.output", named(f"{here}.output.dense.bias"), x)
+
+    # The mean over a text's own tokens, at unit length.
+    mean = node("MatMul", ["share", x])
+    unit = node("Reshape", [node("LpNormalization", [mean], axis=-1, p=2), "width"])
 
     outside = [TensorProto(name=name, data_type=TensorProto.FLOAT, dims=a.shape) for name, a in held.items()]
     for tensor in outside:
         tensor.data_location = TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value="given to the session")
-    shapes = {"tokens": TensorProto.INT64, "places": TensorProto.INT64, "lengths": TensorProto.INT32}
+    width = helper.make_tensor("width", TensorProto.INT64, [2], [-1, WIDTH])
     inputs = [
-        helper.make_tensor_value_info(name, kind, ["n"] if name == "lengths" else ["n", "t"])
-        for name, kind in shapes.items()
+        helper.make_tensor_value_info("tokens", TensorProto.INT64, ["n", "t"]),
+        helper.make_tensor_value_info("places", TensorProto.FLOAT, ["t", WIDTH]),
+        helper.make_tensor_value_info("lengths", TensorProto.INT32, ["n"]),
+        helper.make_tensor_value_info("share", TensorProto.FLOAT, ["n", 1, "t"]),
     ]
-    output = helper.make_tensor_value_info(x, TensorProto.FLOAT, ["n", "t", WIDTH])
-    graph = helper.make_graph(nodes, "minilm", inputs, [output], outside)
+    output = helper.make_tensor_value_info(unit, TensorProto.FLOAT, ["n", WIDTH])
+    graph = helper.make_graph(nodes, "minilm", inputs, [output], [*outside, width])
     operators = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=operators, ir_version=8).SerializeToString(), held

@@ -2,11 +2,12 @@
 
 rehearsed   A fifth of every label's texts is left out at a time, and with it a fifth of the background's
             kinds, and both are asked of a fit to the rest: as written, and as somebody in a hurry types
-            them. A second writer's texts join where there are some. From the answers follow: the sharpness
-            of least log loss, drawn a little to that of other panels; how far it may be off (`spread`), which
-            is what was left over when each of fifteen panels was answered with what the others say
-            (results/experts); the threshold of none of these at which texts of the labels lose a stated
-            share of their probability; and pairs of labels that the bank itself cannot tell apart
+            them. A second writer's texts join where there are some. From the answers follow: the share of
+            the regression beside the kernel, drawn a little to one half; the sharpness of least log loss,
+            drawn a little to that of other panels; how far it may be off (`spread`), which is what was left
+            over when each of fifteen panels was answered with what the others say (results/experts); the
+            threshold of none of these at which texts of the labels lose a stated share of their probability;
+            and pairs of labels that the bank itself cannot tell apart
 labelled    From eight cases on. Sharpness, the weight of the second expert, a shift for each label and the
             threshold have the largest posterior density under a normal prior around what was rehearsed, as
             wide as panels differ, so that a few cases move them little and many move them far. What is still
@@ -51,13 +52,14 @@ class HeldOutScores:
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
     texts: tuple[str, ...] = ()  # what was scored, where the library was asked
     second: Float | None = None  # (n, K) log-likelihoods of the second expert
+    kernel: Float | None = None  # (n, K) what the first expert's kernel says
 
     def at(self, rows: Int | Mask) -> HeldOutScores:
-        perhaps = (self.features, self.world, self.novelty, self.second)
-        own, world, novelty, second = (p if p is None else p[rows] for p in perhaps)
+        perhaps = (self.features, self.world, self.novelty, self.second, self.kernel)
+        own, world, novelty, second, kernel = (p if p is None else p[rows] for p in perhaps)
         texts = tuple(np.array(self.texts, dtype=object)[rows]) if self.texts else ()
         likelihood, label = self.likelihood[rows], self.label_index[rows]
-        return HeldOutScores(likelihood, label, own, world, novelty, texts, second)
+        return HeldOutScores(likelihood, label, own, world, novelty, texts, second, kernel)
 
     def outside(self, under: Calibration) -> Float | None:
         """(n,) probabilities of none of these."""
@@ -73,7 +75,7 @@ class HeldOutScores:
 
     def among_labels(self, under: Calibration) -> Float:
         """(n, K) answers among the labels under the uniform prior."""
-        return np.exp(LogLikelihoods(self.likelihood, self.second).under(under))
+        return np.exp(LogLikelihoods(self.likelihood, self.second, self.kernel).under(under))
 
     def posterior(self, under: Calibration) -> Float:
         """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
@@ -87,7 +89,7 @@ def held_out(
     truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
     features = None if background is None else background.features(cases)
     said = labels.log_likelihoods(cases)
-    return HeldOutScores(said.first, truth, features, second=said.second)
+    return HeldOutScores(said.first, truth, features, second=said.second, kernel=said.kernel)
 
 
 def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
@@ -110,7 +112,8 @@ FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
 MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
 OF_LIBRARY = ":library"  # name of a bank whose texts are the library's own
 FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
-OWN_SHARE = 0.7  # of the rehearsed sharpness in the calibrated one, on the log scale
+OWN_SHARE = 0.7  # of what is rehearsed in what is used: of log sharpness, and of the share's log odds
+FURTHEST_SHARE = 4.0  # log odds of the regression's share that are looked for
 CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
 MISTYPED = 0.15  # of the longer words of a text typed in haste
 DROPPED = 0.3  # of its words
@@ -259,16 +262,17 @@ def calibrate(
     weight = 0.0 if own.second is None else weight
     pooled = weight > 0
 
-    def loss(sharpness: float) -> float:
-        tried = Calibration(sharpness=sharpness, weight=weight)
+    def loss(sharpness: float, share: float) -> float:
+        tried = Calibration(sharpness=sharpness, weight=weight, share=share)
         return float(np.mean([log_loss(h.among_labels(tried), h.label_index) for h in inside]))
 
-    rehearsed = least_loss(loss)
+    share = 0.5 if own.kernel is None else _share(loss)
+    rehearsed = least_loss(lambda sharpness: loss(sharpness, share))
     sharpness = _drawn(rehearsed, pooled=pooled)
     if outside is None:
         sharpness = min(sharpness, record.UNOPPOSED_POOLED if pooled else record.UNOPPOSED_SHARPNESS)
     found = Calibration(
-        "rehearsed", sharpness, record.SPREAD, weight, round(rehearsed, 4), outside=outside,
+        "rehearsed", sharpness, record.SPREAD, weight, share, round(rehearsed, 4), outside=outside,
         n=len(own.label_index), writers=len(inside),
     )  # fmt: skip
     found = _told_apart(found, own.outside(found), beyond)
@@ -281,6 +285,18 @@ def calibrate(
         ece=ece(posterior, own.label_index).value,
         confused=confusions(given, own.label_index, names),
     )
+
+
+def _share(loss: Callable[[float, float], float]) -> float:
+    """The regression's share of least loss at the sharpness that suits it, drawn a little to one half.
+
+    It fails where texts of a label have few words in common, as short comments have, and the bank knows.
+    """
+    from scipy.optimize import minimize
+
+    bounds = [(np.log(FLATTEST), np.log(STEEPEST)), (-FURTHEST_SHARE, FURTHEST_SHARE)]
+    found = minimize(lambda v: loss(float(np.exp(v[0])), float(expit(v[1]))), np.zeros(2), bounds=bounds)
+    return round(float(expit(OWN_SHARE * found.x[1])), 4)
 
 
 def least_loss(loss: Callable[[float], float]) -> float:
@@ -360,12 +376,13 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
 
 def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
     features = [h.features for h in found if h.features is not None]
-    said = joined([LogLikelihoods(h.likelihood, h.second) for h in found])
+    said = joined([LogLikelihoods(h.likelihood, h.second, h.kernel) for h in found])
     return HeldOutScores(
         said.first,
         np.concatenate([h.label_index for h in found]),
         np.concatenate(features) if len(features) == len(found) else None,
         second=said.second,
+        kernel=said.kernel,
     )
 
 

@@ -2,7 +2,8 @@
 
 sharpness   the exponent of the pooled likelihood
 spread      how far its logarithm may be off: answers are a mean over that, and softer for it
-weight      of the second expert's log-likelihood beside the first's (`experts`)
+share       of the regression in the first expert's score, the kernel having the rest (`experts`)
+weight      of the second expert's log-likelihood beside the first's
 shift       log odds added to each label; only labelled cases can tell them
 outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
 
@@ -163,6 +164,7 @@ class Calibration:
     sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
     spread: Annotated[float, Field(ge=0, lt=5)] = 0.0
     weight: Annotated[float, Field(ge=0, lt=10)] = 0.0
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None  # of the panel's own background
@@ -185,7 +187,7 @@ class Calibration:
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
         world = [] if self.world is None else [str((self.world, self.unexplained))]
-        pool = f"{self.sharpness} {self.spread} {self.weight}"
+        pool = f"{self.sharpness} {self.spread} {self.weight} {self.share}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
     def refuted(self) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ first   the recipe's two scores on words and on the first embedder (`scores`)
 second  a logistic regression on the vectors of the other embedders: a sentence encoder sees what words do
         not say. It is fitted to the same simulations
 
-    score_k = first_k + weight · second_k
+    score_k = first_k + weight · second_k,   first_k = 2 (share · regression_k + (1 − share) · kernel_k)
     log p_k = log mean over s of softmax_k(s · score + shift),   log s ~ Normal(log sharpness, spread²)
 
 The mean over sharpness says that nobody knows how sure a new panel's answers should be: at a spread of 0 it
 is the plug-in answer, and a wider one is softer where it was surest. It is taken under the uniform prior, so
-that the prior still enters by Bayes' rule. Weight, sharpness and spread are the calibration's
+that the prior still enters by Bayes' rule. Share, weight, sharpness and spread are the calibration's
 (`calibration`).
 
 One joined vector, which this replaces, let the second embedder move only the kernel.
@@ -120,8 +120,9 @@ class Pool:
         return cls(first, SecondExpert.fit(rows))
 
     def log_likelihoods(self, observations: Observations) -> LogLikelihoods:
-        own = self.first.log_likelihood(observations)
-        return LogLikelihoods(own, None if self.second is None else self.second.log_likelihood(observations))
+        first, kernel = self.first.log_likelihood(observations)
+        second = None if self.second is None else self.second.log_likelihood(observations)
+        return LogLikelihoods(first, second, kernel)
 
     def arrays(self) -> dict[str, Float]:
         return {**self.first.arrays(), **named(second=self.second)}
@@ -131,18 +132,23 @@ class Pool:
 class LogLikelihoods:
     """(N, K) of each expert, up to a constant per case."""
 
-    first: Float
+    first: Float  # regression and kernel added
     second: Float | None = None
+    kernel: Float | None = None  # its part of the first; None: there is nothing to weigh
 
     def at(self, rows: Int | Mask) -> LogLikelihoods:
-        return LogLikelihoods(self.first[rows], None if self.second is None else self.second[rows])
+        second, kernel = (p if p is None else p[rows] for p in (self.second, self.kernel))
+        return LogLikelihoods(self.first[rows], second, kernel)
 
-    def pooled(self, weight: float) -> Float:
-        return self.first if self.second is None else self.first + weight * self.second
+    def pooled(self, calibration: Calibration) -> Float:
+        score, share = self.first, calibration.share
+        if self.kernel is not None and share != 0.5:
+            score = 2 * share * score + 2 * (1 - 2 * share) * self.kernel
+        return score if self.second is None else score + calibration.weight * self.second
 
     def under(self, calibration: Calibration) -> Float:
         """(N, K) log-probabilities under the uniform prior, as sure as the calibration says."""
-        score = self.pooled(calibration.weight)
+        score = self.pooled(calibration)
         shift = np.array(calibration.shift) if calibration.shift else 0.0
         if not calibration.spread:
             return log_softmax(calibration.sharpness * score + shift, axis=1)
@@ -152,7 +158,8 @@ class LogLikelihoods:
 
 def joined(found: Sequence[LogLikelihoods]) -> LogLikelihoods:
     second = [f.second for f in found if f.second is not None]
+    kernel = [f.kernel for f in found if f.kernel is not None]
     return LogLikelihoods(
         np.concatenate([f.first for f in found]),
-        np.concatenate(second) if len(second) == len(found) else None,
+        *(np.concatenate(some) if len(some) == len(found) else None for some in (second, kernel)),
     )

@@ -39,7 +39,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration, condition_log_odds
 from simdx.methods.experts import SecondExpert, first_block
 from simdx.methods.panel_data import Observations, PanelData, gather, standing_against
-from simdx.methods.scores import KERNEL_SHARE, Comparison
+from simdx.methods.scores import Comparison
 from simdx.methods.speed import Arrays, named, part
 from simdx.methods.world import World, world_log_odds
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
@@ -171,7 +171,7 @@ class BackgroundModel:
         assert c.joint is not None  # `fit` asked for it
         seen = c.observe(observations)
         evidence = c.regressed.scores(seen)
-        summary, kernel = log_softmax(evidence, axis=1), KERNEL_SHARE * c.kernel(c.near(seen))
+        summary, kernel = log_softmax(evidence, axis=1), c.kernel(c.near(seen))
         pooled = self.folded(summary + kernel)
         regressed = self.folded(log_softmax(c.joint.scores(seen), axis=1))
         leads = [s[:, -1] - s[:, :-1][:, every].max(axis=1) for s in (pooled, regressed)]

@@ -2,14 +2,15 @@
 
 For a text x and the K labels of a panel,
 
-    score_k   = log softmax_k(W·t(x) + b)                  regression on lexical rows t    (`scores`)
-              + log mean_{i in label k} exp(cos(x, x_i)/h) + bias_k, normalised over k     kernel (`scores`)
+    score_k   = 2 share · log softmax_k(W·t(x) + b)        regression on lexical rows t    (`scores`)
+              + 2 (1 − share) · kernel_k                                                   (`scores`)
               + weight · log softmax_k(V·e(x) + c)         regression on a sentence encoder e (`experts`)
     inside_k  ∝ mean over sharpness of softmax_k(sharpness · score + shift) · prior_k      (`calibration`)
     none      = sigmoid(log odds of another condition, or of another kind of text)         (`outside`)
     posterior = (1 − none) · inside + none · prior                                         (`fitted`)
 
-x_i are simulated texts, cos the mean of a lexical and an embedded cosine (`features`). The second order of an
+kernel_k is log mean_{i in label k} exp(cos(x, x_i)/h) + bias_k, normalised over k; x_i are simulated texts,
+cos the mean of a lexical and an embedded cosine (`features`). The second order of an
 answer is D-SMC in closed form on the same bank (`smc`). Bandwidth, penalty and shares are the same for every
 panel, chosen on simulated text (docs/recipe.md). Sharpness, and where none of these begins, are found for
 each bank. A text that is also in the archive is answered by a fit without it (`CrossFitted`).
@@ -61,8 +62,9 @@ class LabelPosterior:
         c, p = self.comparison, prior.probabilities
         seen = c.observe(observations)
         near = c.near(seen)
+        first, kernel = c.pooled(seen, near)
         second = None if self.pool.second is None else self.pool.second.log_likelihood(observations)
-        posterior = sharpened(LogLikelihoods(c.pooled(seen, near), second), p, self.calibration)
+        posterior = sharpened(LogLikelihoods(first, second, kernel), p, self.calibration)
         return Posterior(posterior, c.effective(near, p), np.full(len(posterior), c.bandwidth))
 
     def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:

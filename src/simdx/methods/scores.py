@@ -6,7 +6,8 @@ kernel      M-SMC with a soft kernel in a joint space, half lexical and half emb
             mean over a label's rows of exp(cosine / bandwidth). A bias for each label makes it
             self-consistent: averaged over the bank, left out one by one, its posteriors return the prior
 
-Their sum is what the recipe sharpens (`recipe`) and what the background competes in (`outside`).
+Their sum is what the background competes in (`outside`). Among the labels a bank weighs one against the other
+by what its own held-out texts say (`calibration`): the regression fails where cases share few words with it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from simdx.types import Float, Int
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
-KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the regression's
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
 
@@ -207,12 +207,13 @@ class Comparison:
             terms *= self.weight
         return Near(_log(np.add.reduceat(terms, starts, axis=1)) - np.log(mass), terms)
 
-    def pooled(self, seen: Seen, near: Near) -> Float:
-        """(N, K) regression and kernel added: log-likelihoods up to a constant per case."""
-        return self.summary(seen) + KERNEL_SHARE * log_softmax(self.kernel(near), axis=1)
+    def pooled(self, seen: Seen, near: Near) -> tuple[Float, Float]:
+        """(N, K) regression and kernel added, and the kernel alone; each up to a constant per case."""
+        kernel = log_softmax(self.kernel(near), axis=1)
+        return self.summary(seen) + kernel, kernel
 
-    def log_likelihood(self, observations: Observations) -> Float:
-        """(N, K) the same for cases, not yet sharpened."""
+    def log_likelihood(self, observations: Observations) -> tuple[Float, Float]:
+        """The same for cases, not yet sharpened."""
         seen = self.observe(observations)
         return self.pooled(seen, self.near(seen))
 
