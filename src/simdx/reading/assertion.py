@@ -116,9 +116,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 since = start = colon + 1
                 sections.append((since, section))
         joined = ":-/" if colon >= 0 else ""
-        if not meant and not (
-            tells(sentence, words, joined) and (words is TELLING or tells(sentence, TELLING, joined))
-        ):
+        if not meant and not tells(sentence, words, joined):
             continue
         events = events_of(low, start, end)
         if meant:

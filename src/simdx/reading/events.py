@@ -132,9 +132,7 @@ DENYING = frozenset(
     for word, rules in RULES.items()
     for rule in rules
     if rule.assertion == NEGATED
-    for form in (
-        (key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}.", f"'{word}")
-    )
+    for form in ((key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}."))
 )
 _YEAR = re.compile(r"in (?:19|20)\d\d")
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
@@ -178,7 +176,7 @@ def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
 
     `joined`: signs between which a word is looked for too, as in "PMH:asthma" or "SHx/FHx".
     """
-    said = part.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ")
+    said = part.replace(",", " ").replace("(", " ").replace(")", " ").replace('"', " ").replace(" '", " ")
     apart = said
     for sign in joined:
         apart = apart.replace(sign, " ")

@@ -12,18 +12,24 @@ from simdx.reading.events import small
 
 # Without one of these words nothing is looked for.
 _WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
-_SIDE = r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits)"
+_SIDE = (
+    r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits|"
+    r"echogenicity|echotexture|attenuation|signal|density|thickness|morphology)"
+)
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
-    rf"(?:\s+bilaterally|\s+in\s+(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
+    rf"(?:\s+bilaterally|\s+(?:in\s+)?(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
 )
 # Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
-    r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*\s+$"
+    r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*"
+    r"(?:\s+of)?\s+$"
 )
 _NO_VERB = re.compile(r"(?:\s(?:grossly|otherwise))?\s$")
-_UNLIKE = re.compile(r"\b(?:of|to|than|not|as|no|from|near)\s+$")
+_UNLIKE = re.compile(
+    r"\b(?:of|to|than|not|as|no|from|near|almost|nearly|twice|times|half|above|below|over|under|beyond)\s+$"
+)
 # Or it leads: "Normal heart size and contour".
 _LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$")
 _LED = re.compile(
