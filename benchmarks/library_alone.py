@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from simdx import Classifier, library
-from simdx.baselines.supervised import supervised_ceiling
+from simdx.baselines.by_bank import supervised_ceiling
 from simdx.bench import records
 from simdx.embedders import embed_texts, get_embedder
 from simdx.types import Float, Int, Label

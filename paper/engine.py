@@ -14,10 +14,9 @@ import numpy as np
 from simdx.abc.live import multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.baselines.asking import GUESSES
-from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
-from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
-from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.asking import GUESSES, PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.by_bank import SHARE as CALIBRATION_SHARE
+from simdx.baselines.by_bank import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings

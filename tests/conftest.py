@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Bank, Panel
 from tests import builders
 

@@ -15,8 +15,7 @@ from paper.measures.scores import simulators
 from paper.tables import DIFFERENCES
 from paper.world import REFERENCE
 from simdx.metrics.resampling import evaluate_probabilities
-from simdx.metrics.scores import confusion
-from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
+from simdx.metrics.scores import confusion, errors, kept_at, risk_coverage, uncertainty
 from simdx.types import Bank, Float, Int, entropy_bits
 
 ONE_HOT, CONFIDENT, COVERAGE = 0.99, 0.8, 0.8

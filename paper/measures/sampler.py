@@ -14,8 +14,8 @@ from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, R
 from paper.context import Context
 from paper.measures import Measured, each_panel
 from paper.world import REFERENCE
+from simdx.abc.dirichlet import concentration_cap
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap
 from simdx.errors import BadInput
 from simdx.metrics.means import spread
 from simdx.runs import NotRun

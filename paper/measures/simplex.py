@@ -8,8 +8,7 @@ from paper import engine
 from paper.answers import Spec
 from paper.context import Context
 from paper.measures import Measured, each_panel
-from simdx.abc.dirichlet import bank_tolerance
-from simdx.abc.second_order import dirichlet_differential_entropy
+from simdx.abc.dirichlet import bank_tolerance, dirichlet_differential_entropy
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
 from simdx.metrics import auroc, spread

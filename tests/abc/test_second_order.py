@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet as scipy_dirichlet
 
-from simdx.abc.dirichlet import dirichlet
-from simdx.abc.logs import log_dirichlet
-from simdx.abc.particles import from_log_ratio, log_prior_in_log_ratio, log_ratio
-from simdx.abc.prior import Prior
-from simdx.abc.second_order import (
+from simdx.abc.dirichlet import (
     concentration_cap,
+    dirichlet,
     dirichlet_differential_entropy,
     of_dirichlet,
     of_draws,
 )
+from simdx.abc.logs import log_dirichlet
+from simdx.abc.particles import from_log_ratio, log_prior_in_log_ratio, log_ratio
+from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 
 ALPHAS = [[1.0, 1.0, 1.0], [8.0, 2.0, 0.5], [0.05, 0.1, 0.2], [300.0, 500.0, 200.0]]

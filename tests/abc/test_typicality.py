@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 from simdx.abc.dirichlet import bank_tolerance, dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.typicality import Typicality
+from simdx.abc.space import Typicality
 from simdx.errors import BadInput
 from tests.abc.toys import Toy, toy, unit
 

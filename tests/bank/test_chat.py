@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.chat import STORE, gather, judge, prompts, wanted
+from simdx.bank.chat import STORE, gather, judge, prompts, read_reply, wanted
 from simdx.bank.files import problems_of, read_bank
-from simdx.bank.reply import read_reply
 from simdx.errors import BadInput
 from simdx.types import NONE_OF_THESE, Label, Panel
 from tests.conftest import ROOT

@@ -16,7 +16,7 @@ from simdx.types import Bank, Panel
 
 CODE = """
     import numpy as np
-    from simdx.embedders.hashing import HashingEmbedder
+    from simdx.embedders.base import HashingEmbedder
     from simdx.methods.fitted import Fitted, Inferred
     from simdx.simulators.scripted import ScriptedSimulator
     from simdx.types import Posterior

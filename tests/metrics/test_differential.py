@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import entropy, spearmanr
 
 from simdx.metrics import compare_differentials, mean_values, spread
-from simdx.metrics.differential import cross_entropy, rank_correlation, top_recall, total_variation
+from simdx.metrics.means import cross_entropy, rank_correlation, top_recall, total_variation
 from simdx.metrics.resampling import RankCorrelation, count_chunks
 
 

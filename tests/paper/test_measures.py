@@ -15,8 +15,8 @@ from paper.context import Context
 from paper.measures import Measured, ablations, outside, sampler, scores, simplex
 from paper.measures import errors as draws
 from paper.world import REFERENCE
+from simdx.abc.dirichlet import concentration_cap
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
 from simdx.methods.fitted import Inferred

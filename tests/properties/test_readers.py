@@ -25,7 +25,7 @@ from simdx.bank.files import problems_of as problems_of_bank
 from simdx.bank.files import read_bank, read_manifest, write_bank
 from simdx.bank.store import read_answers
 from simdx.datasets import make_splits, read_cases
-from simdx.datasets.multicare import read_rule
+from simdx.datasets.named import read_rule
 from simdx.decide.policy import check_policy, policy_text, read_policy
 from simdx.disk import load_described, save_arrays
 from simdx.errors import BadInput, SimdxError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simdx.errors import MissingExtra
-from simdx.report import plots
+from simdx.report import page as plots
 from simdx.types import Bank
 
 

@@ -7,8 +7,9 @@ import pytest
 from simdx.bank.builder import build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.errors import BadInput
+from simdx.simulators import open_endpoints
 from simdx.simulators.base import Completion, Request, ask_all, failed
-from simdx.simulators.endpoints import Endpoints, open_endpoints
+from simdx.simulators.openai import Endpoints
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Panel
 

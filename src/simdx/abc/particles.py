@@ -23,9 +23,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
+from simdx.abc.dirichlet import concentration_cap, of_dirichlet, of_draws
 from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws
 from simdx.abc.smc import CaseRun, Particles, Row, Schedule, joined, pick, posterior_of, run, stream
 from simdx.abc.space import Atoms, check_observations, make_atoms, similarity
 from simdx.errors import BadInput

@@ -28,8 +28,16 @@ from typing import Any
 from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import WORDING, wording_of
-from simdx.bank.report import BuildLimits, BuildReport
-from simdx.bank.store import KNOWN_AFTER, STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
+from simdx.bank.store import (
+    KNOWN_AFTER,
+    STORE_FILE,
+    AnswerStore,
+    BuildLimits,
+    BuildReport,
+    StoredAnswer,
+    Stratum,
+    open_store,
+)
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel

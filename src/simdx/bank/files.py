@@ -22,7 +22,7 @@ import numpy as np
 
 from simdx.disk import cannot_write, filling, seal_holds, sealed, write_atomically
 from simdx.errors import BadInput
-from simdx.models.verify import sha256
+from simdx.models.registry import sha256
 from simdx.panels.load import PanelSource, load_source
 from simdx.rows import jsonl_rows, read_rows
 from simdx.types import Bank, Label, Panel

@@ -179,8 +179,8 @@ def show(
     json: options.AsJson = False,
 ) -> None:
     """Show counts, rejections and hash of a bank; lengths, diversity and confusions; and a map."""
-    from simdx.bank.stats import folder_statistics
-    from simdx.report.plots import bank_map
+    from simdx.bank.exchange import folder_statistics
+    from simdx.report.page import bank_map
 
     manifest = read_manifest(folder)
     holds = not _problems(folder)
@@ -265,7 +265,7 @@ def _problems(folder: Path) -> list[str]:
 def _report(
     folder: Path, manifest: dict[str, Any], json: bool, stats: dict[str, Any] | None = None, **state: bool
 ) -> None:
-    from simdx.bank.stats import statistics_in_words
+    from simdx.bank.exchange import statistics_in_words
 
     others = background_count(folder, manifest)
     lines = [f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} texts"]

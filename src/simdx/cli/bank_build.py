@@ -13,7 +13,7 @@ from simdx import simulators
 from simdx.bank import builder, plan
 from simdx.bank.plan import outside, read_conditions
 from simdx.bank.proposals import near_misses, undescribed
-from simdx.bank.report import BuildLimits, BuildReport, estimate, failed_line
+from simdx.bank.store import BuildLimits, BuildReport, estimate, failed_line
 from simdx.cli import options
 from simdx.cli.options import File
 from simdx.cli.output import Progress, note, say

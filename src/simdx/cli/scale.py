@@ -89,9 +89,9 @@ def bank_(
 ) -> None:
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""
     from simdx.bank.builder import build_bank, refuse_foreign
-    from simdx.bank.report import failed_line
+    from simdx.bank.store import failed_line
     from simdx.panels import load_panel
-    from simdx.simulators.endpoints import open_endpoints
+    from simdx.simulators import open_endpoints
 
     loaded, out = load_panel(panel), wanted.out
     settings, left_out = wanted.settings(loaded, voice)

@@ -9,8 +9,11 @@ from simdx.egress import admit
 from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
 from simdx.errors import BadInput
 
-# Each in a file of its name.
-_NAMED = {"wordllama": "WordLlamaEmbedder", "minilm": "MiniLMEmbedder", "hashing": "HashingEmbedder"}
+_NAMED = {
+    "wordllama": ("wordllama", "WordLlamaEmbedder"),
+    "minilm": ("sentence", "MiniLMEmbedder"),
+    "hashing": ("base", "HashingEmbedder"),
+}
 
 
 def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
@@ -39,7 +42,8 @@ def _loaded(name: str, may_ask_hub: bool) -> Embedder:
     if len(parts) > 1:
         return JointEmbedder([_loaded(p, may_ask_hub) for p in parts])
     if name in _NAMED:
-        return getattr(import_module(f"simdx.embedders.{name}"), _NAMED[name])()
+        module, kind = _NAMED[name]
+        return getattr(import_module(f"simdx.embedders.{module}"), kind)()
     if name.startswith("openai:"):
         from simdx.embedders.openai import OpenAIEmbedder
 

@@ -6,17 +6,19 @@ ever silently truncated, and every block of a result has unit length. Embeddings
 their content; case texts and their embeddings are never written.
 """
 
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
 from simdx.egress import is_remote
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Float, content_hash
 
 CHUNK_WORDS = 150
@@ -137,3 +139,23 @@ class JointEmbedder:
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
         return np.concatenate([unit_blocks(p.embed_batch(texts), p.blocks) for p in self.parts], axis=1)
+
+
+# --------------------------------------------------------------------------- without weights
+
+
+class HashingEmbedder:
+    remote = False
+    blocks = (256,)
+    id = "hashing/256"
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        out = np.zeros((len(texts), self.blocks[0]), dtype=np.float32)
+        for row, text in zip(out, texts, strict=True):
+            words = re.findall(r"\w+", text.lower())
+            for token in words + [f"{a} {b}" for a, b in pairwise(words)]:
+                h = zlib.crc32(token.encode("utf-8", "surrogatepass"))
+                row[h % len(row)] += 1.0 if h & 0x8000_0000 else -1.0
+            if not words:  # punctuation or symbols only: still a defined direction
+                row[0] = 1.0
+        return out

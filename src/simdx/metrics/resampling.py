@@ -39,11 +39,12 @@ from simdx.metrics.scores import (
     Value,
     brier_terms,
     checked,
+    kept_at,
     nll_terms,
     predictions,
+    uncertainty,
     undefined,
 )
-from simdx.metrics.selective import kept_at, uncertainty
 from simdx.types import Float, Int, entropy_bits
 
 HEADLINE = (

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simdx.markup import words_of
+from simdx.rows import words_of
 from simdx.service.problems import Problem
 
 _DEPTH = 12
