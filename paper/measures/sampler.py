@@ -93,7 +93,7 @@ def runtime(context: Context) -> Measured:
         assert trace is not None
         # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
         own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
-        drawn = spread((trace.simulations * own).sum(axis=0)).as_dict()
+        drawn = spread((trace.simulations * own).sum(axis=0))
         banks = {}
         for name in (REFERENCE, *context.models(panel)):
             bank = context.bank(Spec(panel, "", name))

@@ -119,7 +119,7 @@ def _decomposed(context: Context, name: str, spec: Spec) -> dict[str, Any]:
             boot = context.bootstrap("uncertainty-decomposition", spec.panel, name, against, part, most=1000)
             pair = groups[among][part], groups[against][part]
             separated[f"{against}: {part}"] = {"value": separation(*pair), "ci": boot.of(separation, *pair)}
-    spreads = {g: {p: spread(v).as_dict() for p, v in parts.items()} for g, parts in groups.items()}
+    spreads = {g: {p: spread(v) for p, v in parts.items()} for g, parts in groups.items()}
     return {"auroc": separated, "spread": spreads}
 
 

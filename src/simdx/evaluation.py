@@ -110,8 +110,7 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
         return None
     sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
     return {
-        side: {name: metrics.spread(arrays[name][chosen]).as_dict() for name in BITS}
-        for side, chosen in sides.items()
+        side: {name: metrics.spread(arrays[name][chosen]) for name in BITS} for side, chosen in sides.items()
     }
 
 

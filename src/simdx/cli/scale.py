@@ -107,9 +107,9 @@ def bank_(
     state = "complete" if report.complete else "not complete"
     say(
         json,
-        {"panel": loaded.name, **asdict(report), "endpoints": [asdict(s) for s in shares]},
+        {"panel": loaded.name, **asdict(report), "endpoints": shares},
         f"{out}: {state}, {sum(report.usable.values())} of {sum(report.wanted.values())} usable",
-        *(f"  {share.answered:6} answered, {share.failed} failed  {share.server}" for share in shares),
+        *("  {answered:6} answered, {failed} failed  {server}".format(**share) for share in shares),
     )
     if not report.complete:
         raise failed_line(report, out)

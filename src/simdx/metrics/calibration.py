@@ -147,16 +147,8 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
 # --------------------------------------------------------------------------- without its bias
 
 
-@dataclass(frozen=True, slots=True)
-class DebiasedEce:
-    """The median-unbiased figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
+def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> tuple[float, float, float]:
+    """The ends of the 95 % interval and the median-unbiased figure between them."""
     bins = reliability(p, y)
     kept = bins.n > 0
     n, sure, right = bins.n[kept], bins.confidence[kept], bins.accuracy[kept]
@@ -170,7 +162,7 @@ def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return DebiasedEce(value, min(first, value), max(last, value))
+    return min(first, value), max(last, value), value
 
 
 def _crossing(values: Float, observed: float) -> float:
@@ -180,9 +172,11 @@ def _crossing(values: Float, observed: float) -> float:
     return float(np.interp(observed, values, _LAMBDAS))
 
 
-def ece_difference(first: DebiasedEce, second: DebiasedEce) -> tuple[float, float, float]:
+def ece_difference(
+    first: tuple[float, float, float], second: tuple[float, float, float]
+) -> tuple[float, float, float]:
     """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER)."""
-    gap = second.value - first.value
-    low = gap - np.hypot(second.value - second.low, first.high - first.value)
-    high = gap + np.hypot(second.high - second.value, first.value - first.low)
+    (low1, high1, value1), (low2, high2, value2) = first, second
+    gap = value2 - value1
+    low, high = gap - np.hypot(value2 - low2, high1 - value1), gap + np.hypot(high2 - value2, value1 - low1)
     return gap, float(low), float(high)

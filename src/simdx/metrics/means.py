@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from simdx.errors import BadInput
-from simdx.metrics.resampling import Interval, RankCorrelation, intervals_of
+from simdx.metrics.resampling import RankCorrelation, intervals_of
 from simdx.metrics.scores import NLL_FLOOR, NO_CASES, checked_rows
 from simdx.types import Float
 
@@ -25,13 +25,6 @@ class Figures:
 
     def as_dict(self) -> dict[str, object]:
         return {**self.values, "ci": self.ci, "undefined": self.undefined}
-
-    def add(self, name: str, value: float, interval: Interval) -> None:
-        """One more figure; NaN means undefined."""
-        self.values[name] = None if np.isnan(value) else value
-        self.ci[name] = interval.as_list()
-        if interval.reason:
-            self.undefined[name] = interval.reason
 
 
 def mean_values(
@@ -71,34 +64,15 @@ def mean_values(
     return Figures(values, ci, undefined)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Median with the quartiles around it; None with a reason when there is nothing to summarise."""
-
-    n: int
-    median: float | None
-    q1: float | None
-    q3: float | None
-    reason: str | None = None
-
-    @property
-    def iqr(self) -> float | None:
-        return None if self.q1 is None or self.q3 is None else self.q3 - self.q1
-
-    def as_dict(self) -> dict[str, float | int | str | None]:
-        row = {"n": self.n, "median": self.median, "q1": self.q1, "q3": self.q3, "iqr": self.iqr}
-        return row | ({"reason": self.reason} if self.reason else {})
-
-
-def spread(values: ArrayLike) -> Spread:
-    """Median and quartiles (linear interpolation) of a vector."""
+def spread(values: ArrayLike) -> dict[str, float | int | str | None]:
+    """Median and quartiles (linear interpolation) of a vector; None with a reason for none at all."""
     x = np.asarray(values, dtype=float).ravel()
     if not x.size:
-        return Spread(0, None, None, None, NO_CASES)
+        return {"n": 0, **dict.fromkeys(("median", "q1", "q3", "iqr")), "reason": NO_CASES}
     if not np.all(np.isfinite(x)):
         raise BadInput("values to summarise must be finite")
     q1, median, q3 = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
-    return Spread(int(x.size), median, q1, q3)
+    return {"n": int(x.size), "median": median, "q1": q1, "q3": q3, "iqr": q3 - q1}
 
 
 # --------------------------------------------------------------------------- against reference differentials
@@ -195,7 +169,10 @@ def _outside(
     columns = {"reference_mass": reference, "none_of_these": said}
     means = mean_values(columns, resamples=resamples, rng=rng)
     ranks, span = RankCorrelation(reference, said), {"rank_correlation": (-1.0, 1.0)}
-    intervals = intervals_of(ranks, len(said), span, resamples=resamples, rng=rng)
+    interval = intervals_of(ranks, len(said), span, resamples=resamples, rng=rng)["rank_correlation"]
     value = float(ranks(np.ones((1, len(said))))[0, 0])
-    means.add("rank_correlation", value, intervals["rank_correlation"])
+    means.values["rank_correlation"] = None if np.isnan(value) else value
+    means.ci["rank_correlation"] = interval.as_list()
+    if interval.reason:
+        means.undefined["rank_correlation"] = interval.reason
     return {"n": len(said), **means.as_dict()}

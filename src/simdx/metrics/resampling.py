@@ -78,12 +78,12 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, or None at both ends with the reason; `estimate` is its middle, if not the metric."""
+    """An interval, or None at both ends with the reason; `middle` is the estimate, if not the metric."""
 
     low: float | None
     high: float | None
+    middle: float | None = None
     reason: str | None = None
-    estimate: float | None = None
 
     def as_list(self) -> list[float] | None:
         return None if self.low is None or self.high is None else [self.low, self.high]
@@ -114,12 +114,11 @@ def bootstrap_intervals(
     p, y = checked(probabilities, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Interval(None, None, NO_CASES) for name in metrics}
+        return {name: Interval(None, None, reason=NO_CASES) for name in metrics}
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
     found = intervals_of(WeightedMetrics(p, y, metrics, labels), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found:
-        one = debiased_ece(p, y, rng)
-        found["ece"] = Interval(one.low, one.high, estimate=one.value)
+        found["ece"] = Interval(*debiased_ece(p, y, rng))
     return found
 
 
@@ -177,10 +176,10 @@ def paired_bootstrap(
 def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interval:
     """The 95 % percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
-        return Interval(None, None, "the metric is undefined on these cases")
+        return Interval(None, None, reason="the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
-        return Interval(None, None, f"undefined in {draws.size - good.size} of {draws.size} resamples")
+        return Interval(None, None, reason=f"undefined in {draws.size - good.size} of {draws.size} resamples")
     low, high = np.quantile(good, [0.025, 0.975]) - (good.mean() - point)
     return Interval(float(np.clip(low, *span)), float(np.clip(high, *span)))
 
@@ -360,7 +359,7 @@ def evaluate_probabilities(
     if rng is not None:
         found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
-        debiased = found["ece"].estimate
+        debiased = found["ece"].middle
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
     return {

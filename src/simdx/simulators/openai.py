@@ -313,15 +313,6 @@ class _Server:
     resting_until: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
-    """What one server did."""
-
-    server: str
-    answered: int
-    failed: int
-
-
 class Endpoints:
     """A simulator that spreads requests over others. `model` names what they all serve."""
 
@@ -350,8 +341,9 @@ class Endpoints:
         for server in self._servers:
             server.simulator.close()
 
-    def report(self) -> list[ServerReport]:
-        return [ServerReport(s.simulator.id, s.answered, s.failed) for s in self._servers]
+    def report(self) -> list[dict[str, Any]]:
+        """What each server did."""
+        return [{"server": s.simulator.id, "answered": s.answered, "failed": s.failed} for s in self._servers]
 
     def _answer(self, request: Request) -> Completion:
         left, completion = list(self._servers), failed("no server was asked")
