@@ -47,8 +47,8 @@ def test_a_dead_server_loses_nothing_and_is_passed_over() -> None:
     answers = ask_all(servers, requests(40))
     assert all(a.ok for a in answers)
     reports = servers.report()
-    assert reports[1].answered == 40
-    assert reports[0].failed <= dead.concurrency  # those under way when it was found out, and no more
+    assert reports[1]["answered"] == 40
+    assert reports[0]["failed"] <= dead.concurrency  # those under way when it was found out, and no more
 
 
 def test_a_server_that_comes_back_is_used_again() -> None:
