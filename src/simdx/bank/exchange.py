@@ -1,4 +1,4 @@
-"""Banks as single files, in and out, and several banks made one."""
+"""What is done with finished banks: out as one file, in from others' files, several made one, described."""
 
 import json
 import os
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from simdx.bank import files
-from simdx.bank.files import read_bank
 from simdx.datasets import Columns, read_cases
 from simdx.disk import make_folder, refuse_occupied, replacing, write_atomically
 from simdx.embedders import embed_cached, get_embedder
@@ -212,7 +211,7 @@ def folder_statistics(
     chosen = load_panel(name)
     if chosen.hash != manifest["panel_hash"]:
         raise BadInput(f"bank '{folder.name}' was made for another panel than '{name}'")
-    bank = read_bank(folder, chosen)
+    bank = files.read_bank(folder, chosen)
     embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
     vectors = embed_cached(embedder, bank.texts)
     if picture is not None:

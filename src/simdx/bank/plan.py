@@ -98,11 +98,15 @@ class BankPlan:
 
     def planned(self, stratum: str, index: int) -> Planned:
         settings, background = self.settings, stratum == BACKGROUND
-        topic = self._condition(index) if background else stratum
-        facets, wording = self._worded(topic, index, background)
+        topic, asked = stratum, self.panel.ask_about
+        if background and asked and index % 2 == 0:  # every other one, what the panel asks to be thought of
+            topic = asked[index // 2 % len(asked)]
+        elif background:
+            topic = choose({"condition": self.conditions}, "background", index)["condition"]
+        facets, (prompt, opening) = self._worded(topic, index, background)
         request = Request(
-            prompt=wording.prompt,
-            opening=wording.opening,
+            prompt=prompt,
+            opening=opening,
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens or WORDING[self.panel.register]["max_tokens"],
@@ -112,13 +116,6 @@ class BankPlan:
         )
         key = content_hash("planned", request.key(self.model), str(index))
         return Planned(stratum, index, topic, facets, request, key)
-
-    def _condition(self, index: int) -> str:
-        """What a text of the background describes: every other one, what the panel asks to be thought of."""
-        asked = self.panel.ask_about
-        if asked and index % 2 == 0:
-            return asked[index // 2 % len(asked)]
-        return choose({"condition": self.conditions}, "background", index)["condition"]
 
     def _worded(self, topic: str, index: int, background: bool) -> tuple[dict[str, str], Wording]:
         panel, facets, stream = self.panel, self._facets, "background" if background else topic
@@ -300,8 +297,8 @@ class Usage:
 
     def costs(self) -> dict[str, float]:
         """Under the names that an answer tells them by."""
-        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {"llm_calls": self.calls, **tokens, "seconds": self.seconds}
+        same = ("prompt_tokens", "completion_tokens", "seconds")
+        return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
 
 
 class LiveSimulations:

@@ -13,7 +13,6 @@ of every request.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -35,10 +34,7 @@ def wording_of(voice: str, panel: Panel) -> int:
     return 2 if voice == "short" or not panel.is_clinical else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    prompt: str
-    opening: str
+Wording = tuple[str, str]  # the prompt, and the words that the text begins with
 
 
 # --------------------------------------------------------------------------- the full voice
@@ -81,7 +77,7 @@ def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wordi
     sentences.append(_LENGTH_OF_A_KIND if kind else words["length"].format(**given))
     sentences.append(_SAY_NOT_GENERAL if general else _SAY_NOT)
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
-    return Wording(" ".join(sentences), opening)
+    return " ".join(sentences), opening
 
 
 # --------------------------------------------------------------------------- the short voice
@@ -104,12 +100,9 @@ def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Word
         if _TIME.search(facets["feature"]):  # no second one beside it
             values["duration"] = "lately"
         values |= {"Who": _capital(values["who"]), "Duration": _capital(values["duration"])}
-        return Wording(prompt, facets["opening"].format(**values))
-    if register == "general":
-        return Wording(prompt, "")
-    if register == "patient":
-        return Wording(prompt, "I have")
-    return Wording(prompt, f"{_capital(facets.get('who', 'the patient'))} has")
+        return prompt, facets["opening"].format(**values)
+    others = {"general": "", "patient": "I have"}
+    return prompt, others.get(register, f"{_capital(facets.get('who', 'the patient'))} has")
 
 
 def features_of(label: Label, register: str) -> tuple[str, ...]:

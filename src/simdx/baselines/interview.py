@@ -237,7 +237,6 @@ class ReplyStore:
         self._path = path
         self._lock = threading.Lock()
         self._known: dict[str, Reply] = {}
-        self._torn = False
         if path is not None:
             make_folder(path.parent)
             try:
@@ -253,28 +252,20 @@ class ReplyStore:
             self._known[key] = reply
             if self._path is None:
                 return
-            line = json.dumps(sealed({"key": key, **asdict(reply)}), allow_nan=False) + "\n"
+            line = json.dumps(sealed({"key": key, **asdict(reply)}), allow_nan=False)
             try:
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write("\n" + line if self._torn else line)
-                self._torn = False
+                    file.write(f"\n{line}\n")  # behind half a line, too, which a kill or a full disk leaves
             except OSError as error:
-                self._torn = True  # half a line may be there: the next one starts on its own
                 raise RunFailed(
                     f"replies cannot be written to '{self._path}': {error.strerror}; those in it are kept"
                 ) from None
 
 
 def _read(path: Path) -> dict[str, Reply]:
-    """Every whole line. A kill can leave half a line; what follows it must start on its own line."""
-    if not path.is_file():
-        return {}
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        with path.open("ab") as file:
-            file.write(b"\n")
+    """Every whole line."""
     known: dict[str, Reply] = {}
-    for line in data.splitlines():
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             row = json.loads(line)
             if "seal" in row and not seal_holds(row):

@@ -252,7 +252,8 @@ def read_cases(
             raise BadInput(
                 f"{where}: the id in '{columns.id}' is empty or neither a string nor a whole number"
             )
-        label = _label(whole, columns, where, labels, wrong, number) if labelled else None
+        label, problem = _label(whole, columns, where, labels) if labelled else (None, "")
+        wrong |= {number: problem} if problem else {}
         if (identity := str(given)) in seen and not wrong:  # a wrong column for labels is told first
             raise BadInput(f"{where}: the id in '{columns.id}' was used on line {seen[identity]} already")
         seen[identity] = number
@@ -277,25 +278,16 @@ def _text(row: Mapping[str, Any], columns: Columns, where: str) -> str:
 
 
 def _label(
-    row: Mapping[str, Any],
-    columns: Columns,
-    where: str,
-    labels: Sequence[str] | None,
-    wrong: dict[int, str],
-    number: int,
-) -> str:
+    row: Mapping[str, Any], columns: Columns, where: str, labels: Sequence[str] | None
+) -> tuple[str, str]:
+    """The label of a row, and what is wrong with it."""
     if columns.label not in row:
         raise BadInput(_no_column(where, "label", columns.label, row))
     value = row[columns.label]
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        wrong[number] = "empty or not a string"
-        return ""
-    value = value.strip()
-    if labels is not None and value not in labels:
-        wrong[number] = _quoted(value, row, columns)
-    return value
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        return "", "empty or not a string"
+    label = str(value).strip()
+    return label, "" if labels is None or label in labels else _quoted(label, row, columns)
 
 
 def _quoted(value: str, row: Mapping[str, Any], columns: Columns) -> str:

@@ -78,12 +78,16 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, or None at both ends with the reason; `middle` is the estimate, if not the metric."""
+    """An interval, or None at both ends with the reason; `middle` is the estimate, if not the metric.
+
+    The p-value is two-sided, of the metric against nought.
+    """
 
     low: float | None
     high: float | None
     middle: float | None = None
     reason: str | None = None
+    p_value: float | None = None
 
     def as_list(self) -> list[float] | None:
         return None if self.low is None or self.high is None else [self.low, self.high]
@@ -162,9 +166,8 @@ def paired_bootstrap(
         span = _RANGE.get(name, (0.0, 1.0))[1]
         interval = interval_of(point[i], draws[:, i], (-span, span))
         difference = None if np.isnan(point[i]) else float(point[i])
-        p_value = None if interval.low is None else p_value_of(point[i], draws[:, i])
         ends = interval.low, interval.high
-        found[name] = Difference(resamples, difference, *ends, p_value, interval.reason)
+        found[name] = Difference(resamples, difference, *ends, interval.p_value, interval.reason)
     if "ece" in found and not np.array_equal(a, b):
         gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
         towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
@@ -180,15 +183,11 @@ def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interv
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
         return Interval(None, None, reason=f"undefined in {draws.size - good.size} of {draws.size} resamples")
-    low, high = np.quantile(good, [0.025, 0.975]) - (good.mean() - point)
-    return Interval(float(np.clip(low, *span)), float(np.clip(high, *span)))
-
-
-def p_value_of(difference: float, draws: Float) -> float:
-    """Two-sided; the slack keeps two identical methods at p = 1 in spite of rounding."""
-    good = draws[~np.isnan(draws)]
-    extreme = np.abs(good - good.mean()) >= abs(difference) - 1e-12
-    return (1 + int(extreme.sum())) / (1 + good.size)
+    mean = good.mean()
+    low, high = np.clip(np.quantile(good, [0.025, 0.975]) - (mean - point), *span)
+    # The slack keeps two identical methods at p = 1 in spite of rounding.
+    extreme = int((np.abs(good - mean) >= abs(point) - 1e-12).sum())
+    return Interval(float(low), float(high), p_value=(1 + extreme) / (1 + good.size))
 
 
 def _check(resamples: int) -> None:
