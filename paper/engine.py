@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simdx.abc.live import multinomial_live
+from simdx.abc.particles import multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.baselines.asking import GUESSES, PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens

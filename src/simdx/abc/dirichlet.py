@@ -18,9 +18,10 @@ import numpy as np
 
 from simdx.abc.logs import digamma, log_dirichlet
 from simdx.abc.prior import Prior
+from simdx.abc.smc import CountedSimulator, Simulate, check_budget, stream
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Mask, Posterior, SecondOrder, entropy_bits
+from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace, entropy_bits
 
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
 
@@ -208,6 +209,75 @@ def bank_tolerance(
         answer = dirichlet(left, vectors[row], prior, seed=seed, draws=draws, populations=populations)
         reached.append(answer.tolerance[0])
     return float(np.median(reached))
+
+
+# --------------------------------------------------------------------------- live
+
+
+def dirichlet_live(
+    simulate: Simulate,
+    observations: Float,
+    prior: Prior,
+    *,
+    seed: int,
+    budget: int,
+    batch: int = 8,
+    change: float = 0.01,
+    draws: int = 100,
+    populations: int = 5,
+    tolerance: float | None = None,
+) -> tuple[Posterior, Trace]:
+    """D-SMC on class means of fresh simulations, `batch` per label and round, `budget` in all.
+
+    A case is converged when its posterior mean moved less than `change` (total variation) in two rounds
+    running; its answer is frozen there, so it does not depend on how long other cases need. Rows of the
+    trace are rounds; simulations are shared by all cases.
+    """
+    z = check_observations(observations, np.atleast_2d(observations).shape[1])
+    possible = np.flatnonzero(prior.probabilities > 0)
+    check_budget(budget, batch)
+    if budget < possible.size:
+        raise BadInput(f"a budget of {budget} cannot simulate {possible.size} labels once; raise it")
+    simulator = CountedSimulator(simulate, budget, z.shape[1])
+    rng = stream(seed, 0)
+    n, sums, per_label = len(z), np.zeros((prior.n_labels, z.shape[1])), 0
+    rounds: list[Posterior] = []
+    simulations: list[Int] = []
+    own, calm = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
+    while simulator.left >= possible.size and np.any(calm < 2):
+        more = min(batch, simulator.left // possible.size)
+        labels = np.repeat(possible, more)
+        np.add.at(sums, labels, simulator(labels, rng))
+        per_label += more
+        posterior = dirichlet(
+            sums / per_label, z, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
+        )
+        running, spent = calm < 2, np.full(n, labels.size)
+        own += running
+        if rounds:
+            posterior = posterior.combined(
+                lambda new, old, rows=running: np.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+                rounds[-1],
+            )
+            spent = np.where(running, spent, simulations[-1])
+            move = 0.5 * np.abs(posterior.probabilities - rounds[-1].probabilities).sum(axis=1)
+            calm = np.where(running, np.where(move < change, calm + 1, 0), calm)
+        rounds.append(posterior)
+        simulations.append(spent)
+    last, mass = rounds[-1], np.stack([p.probabilities for p in rounds])
+    outcome = np.where(calm >= 2, "complete", "budget")
+    outcome = np.where(last.effective_simulations == 0, "nothing accepted", outcome)
+    trace = Trace(
+        tolerance=np.stack([p.tolerance for p in rounds]),
+        acceptance=np.ones(mass.shape[:2]),
+        simulations=np.stack(simulations),
+        ess=np.stack([p.effective_simulations for p in rounds]),
+        entropy_bits=entropy_bits(mass),
+        mass=mass,
+        populations=own,
+        outcome=tuple(outcome.tolist()),
+    )
+    return last, trace
 
 
 # --------------------------------------------------------------------------- second-order output

@@ -235,7 +235,8 @@ class Live(Particles):
         return Inferred(posterior, trace, usage)
 
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
-        from simdx.abc.live import dirichlet_live, multinomial_live
+        from simdx.abc.dirichlet import dirichlet_live
+        from simdx.abc.particles import multinomial_live
 
         s, z, keys = self.settings, self.placed(observations), observations.keys
         common: dict[str, Any] = {
