@@ -15,7 +15,13 @@ from simdx.abc.dirichlet import (
     of_draws,
 )
 from simdx.abc.logs import log_dirichlet
-from simdx.abc.particles import SimplexPoints, from_log_ratio, log_prior_in_log_ratio, log_ratio
+from simdx.abc.particles import (
+    SimplexPoints,
+    dirichlet_smc,
+    from_log_ratio,
+    log_prior_in_log_ratio,
+    log_ratio,
+)
 from simdx.abc.prior import Prior
 from simdx.abc.smc import stream
 from simdx.abc.space import similarity
@@ -94,7 +100,11 @@ def test_no_posterior_exceeds_the_cap_and_orthogonal_labels_reach_it():
 
 
 def test_one_possible_label_is_certain():
-    answer = dirichlet(np.eye(3), np.eye(3), Prior(np.array([0.0, 1.0, 0.0]), 3.0), seed=0)
+    one = Prior(np.array([0.0, 1.0, 0.0]), 3.0)
+    particles, trace = dirichlet_smc(np.eye(3), np.eye(3), one, range(3), seed=0)
+    assert particles.probabilities.tolist() == [[0, 1, 0]] * 3
+    assert set(trace.outcome) == {"complete"}
+    answer = dirichlet(np.eye(3), np.eye(3), one, seed=0)
     assert answer.probabilities.tolist() == [[0, 1, 0]] * 3
     assert np.all(answer.second_order.total_bits == 0)
 

@@ -139,28 +139,18 @@ def test_d_smc_books(problem):
     check_books(trace, stopped)
 
 
-def test_d_smc_with_one_possible_label(problem):
-    answer, trace = dirichlet_smc(
-        problem.means, problem.cases, Prior(np.array([0.0, 1.0, 0.0]), 1.0), range(12), seed=0
-    )
-    assert np.all(answer.probabilities == [0, 1, 0])
-    assert set(trace.outcome) == {"complete"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("particles", 1),
-        ("populations", 0),
-        ("budget", 0),
-        ("stop_acceptance", 1.0),
-        ("tolerance", -1.0),
-        ("stay", 1.0),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(problem, name, value):
-    with pytest.raises(BadInput):
-        m_smc(problem, **{name: value})
+def test_settings_that_cannot_work_are_refused(problem):
+    wrong = {
+        "particles": 1,
+        "populations": 0,
+        "budget": 0,
+        "stop_acceptance": 1.0,
+        "tolerance": -1.0,
+        "stay": 1.0,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(BadInput):
+            m_smc(problem, **{name: value})
     with pytest.raises(BadInput, match="key"):
         multinomial_smc(problem.bank, problem.labels, 3, problem.cases, PRIOR, [1], seed=0)
 
