@@ -38,16 +38,12 @@ def test_a_dot_product_is_the_mean_of_block_cosines(centre):
     assert z[0] @ z[1] == pytest.approx(np.mean(expected), abs=1e-6)
 
 
-def test_rows_lead_back_to_the_bank():
+def test_rows_lead_back_to_the_bank_and_labels_have_means():
     bank = two_blocks()
     space = Space.fit(bank, True)
     assert np.all(np.diff(space.label_index) >= 0)
     np.testing.assert_array_equal(bank.label_index[space.rows], space.label_index)
     np.testing.assert_allclose(space.transform(bank.vectors)[space.rows], space.bank, atol=1e-7)
-
-
-def test_class_means_and_background():
-    bank = two_blocks()
     space = Space.fit(bank, False)
     for k in range(3):
         np.testing.assert_allclose(
@@ -85,11 +81,13 @@ def test_p_values_of_fresh_simulations_are_uniform():
     assert kstest(p, "uniform").pvalue > 1e-3
 
 
-def test_a_text_unlike_everything_is_atypical():
+def test_a_text_unlike_everything_is_atypical_and_repeated_rows_do_not_look_typical():
     problem = toy((50, 50), n_cases=10, d=16, seed=2)
     typical = Typicality.fit(problem.bank)
     assert np.all(typical.p_value(-problem.cases) == 1 / 101)
     assert np.median(typical.p_value(problem.cases)) > 0.1
+    twice = Typicality.fit(np.tile(problem.bank, (2, 1)))
+    np.testing.assert_allclose(typical.p_value(problem.cases), twice.p_value(problem.cases))
 
 
 def test_the_reference_is_leave_one_out():
@@ -102,14 +100,10 @@ def test_the_reference_is_leave_one_out():
     np.testing.assert_allclose(typical.reference, np.sort(expected), atol=1e-6)
 
 
-def test_repeated_rows_do_not_look_typical():
-    problem = toy((20, 20), d=6, seed=4)
-    once = Typicality.fit(problem.bank)
-    twice = Typicality.fit(np.tile(problem.bank, (2, 1)))
-    np.testing.assert_allclose(once.p_value(problem.cases), twice.p_value(problem.cases))
-
-
 def test_small_banks_and_bad_settings():
+    single = toy((1, 1), seed=3)
+    with pytest.raises(BadInput, match="two simulations"):
+        bank_tolerance(single.bank, single.labels, 2, Prior.uniform(2), seed=0)
     assert Typicality.fit(np.eye(2), neighbours=5).neighbours == 1
     with pytest.raises(BadInput, match="two different"):
         Typicality.fit(np.ones((3, 2)))
@@ -136,9 +130,7 @@ def test_the_banks_tolerance_is_the_median_over_simulations_left_out(probabiliti
 def test_an_absolute_tolerance_raises_epistemic_uncertainty_out_of_class():
     problem = toy((60, 60, 60), n_cases=40, d=24, spread=1.0, seed=1)
     prior = Prior.uniform(3)
-    rng = np.random.default_rng(2)
-    strange = rng.standard_normal((40, 24))
-    strange /= np.linalg.norm(strange, axis=1, keepdims=True)
+    strange = unit(np.random.default_rng(2).standard_normal((40, 24)))
     tolerance = bank_tolerance(problem.bank, problem.labels, 3, prior, seed=0)
     bits = {}
     for name, options in (("quantile", {}), ("absolute", {"tolerance": tolerance})):
@@ -147,9 +139,3 @@ def test_an_absolute_tolerance_raises_epistemic_uncertainty_out_of_class():
         bits[name] = (np.median(inside.epistemic_bits), np.median(outside.epistemic_bits))
     assert bits["absolute"][1] > 1.5 * bits["absolute"][0]
     assert bits["absolute"][1] > bits["quantile"][1]
-
-
-def test_what_cannot_be_left_out_is_refused():
-    single = toy((1, 1), seed=3)
-    with pytest.raises(BadInput, match="two simulations"):
-        bank_tolerance(single.bank, single.labels, 2, Prior.uniform(2), seed=0)

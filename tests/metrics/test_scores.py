@@ -130,12 +130,8 @@ def test_error_auroc_agrees_with_scikit_learn(predictions):
     assert headline_values(p, y)["error_auroc"].value == pytest.approx(roc_auc_score(error, score))
 
 
-def test_kept_cases_are_the_ceiling():
+def test_kept_cases_are_the_ceiling_and_permuted_probabilities_tie(rng):
     assert [kept_at(0.8, n) for n in (1, 5, 7)] == [1, 4, 6]  # .8 · 5 is exactly 4
-    assert kept_at(1.0, 7) == 7
-
-
-def test_permuted_probabilities_tie(rng):
     rows = rng.permuted(np.tile(rng.dirichlet(np.ones(7)), (100, 1)), axis=1)
     assert len(np.unique(entropy_bits(rows))) > 1
     assert len(np.unique(uncertainty(rows))) == 1

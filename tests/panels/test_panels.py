@@ -148,19 +148,12 @@ def test_labels_that_look_alike_are_refused(tmp_path: Path, twin: str) -> None:
 # --------------------------------------------------------------------------- the second expert
 
 
-@pytest.fixture
-def file(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A panel file, where MiniLM's weights are installed."""
+def test_a_users_own_panel_hears_it_where_it_is_installed(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SIMDX_FAST")
     (private_home / "models" / "minilm").mkdir(parents=True)
-    path = tmp_path / "p.yaml"
-    path.write_text("labels: [{name: migraine}, {name: tension headache}]\n")
-    return path
-
-
-def test_a_users_own_panel_hears_it_where_it_is_installed(
-    file: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    file = write(tmp_path, "labels: [migraine, tension headache]\n")
     go_fast(False)
     assert load_panel(file).embedder == "wordllama+minilm"
     assert {load_panel(name).embedder for name in PACKAGED} == {"wordllama"}
