@@ -255,10 +255,7 @@ def dirichlet_live(
         running, spent = calm < 2, np.full(n, labels.size)
         own += running
         if rounds:
-            posterior = posterior.combined(
-                lambda new, old, rows=running: np.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-                rounds[-1],
-            )
+            posterior = posterior.combined(_chosen(running), rounds[-1])
             spent = np.where(running, spent, simulations[-1])
             move = 0.5 * np.abs(posterior.probabilities - rounds[-1].probabilities).sum(axis=1)
             calm = np.where(running, np.where(move < change, calm + 1, 0), calm)
@@ -278,6 +275,11 @@ def dirichlet_live(
         outcome=tuple(outcome.tolist()),
     )
     return last, trace
+
+
+def _chosen(new: Mask) -> Callable[[Float, Float], Float]:
+    """Rows of a new column where that is wanted, else of the old one."""
+    return lambda one, other: np.where(new.reshape(-1, *([1] * (one.ndim - 1))), one, other)
 
 
 # --------------------------------------------------------------------------- second-order output
