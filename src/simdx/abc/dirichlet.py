@@ -11,6 +11,7 @@ cases share the draws their Monte Carlo errors are correlated. Class means must 
 embeddings: centring makes G singular.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
