@@ -7,7 +7,7 @@ two methods of one classifier (`evaluate --compare`), or what `evaluate --out` w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +199,13 @@ def paired(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -
         "first": {"run": first.name, **values[0]},
         "second": {"run": second.name, **values[1]},
         "difference": {
-            name: {key: value for key, value in asdict(d).items() if key != "resamples"}
+            name: {
+                "difference": d.value,
+                "low": d.low,
+                "high": d.high,
+                "p_value": d.p_value,
+                "reason": d.reason,
+            }
             for name, d in found.items()
         },
         "resamples": resamples,

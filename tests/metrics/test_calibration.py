@@ -103,7 +103,7 @@ def test_a_calibrated_method_s_interval_holds_nought_and_a_flat_one_does_not_dif
     for _ in range(RUNS):
         p, y = drawn(rng)
         own, flat = debiased_ece(p, y, rng), debiased_ece(np.full_like(p, 1 / 3), y, rng)
-        held += own[0] == 0
+        held += own[1] == 0
         _, low, high = ece_difference(own, flat)
         rejected += low > 0 or high < 0
     # At least .95 and at most .05, less and plus three standard errors of 60 runs.
@@ -120,7 +120,7 @@ def test_the_estimate_of_an_overconfident_method_is_unbiased_and_its_interval_ho
         sharp = p**2 / (p**2).sum(axis=1, keepdims=True)
         found.append(debiased_ece(sharp, y, rng))
         plain.append(calibration.ece(sharp, y).value)
-    mean = np.mean([value for _, _, value in found])
+    mean = np.mean([value for value, _, _ in found])
     assert abs(mean - truth) < 3 * 0.025 / np.sqrt(RUNS)
     assert np.mean(plain) > mean
-    assert np.mean([low <= truth <= high for low, high, _ in found]) >= 0.82
+    assert np.mean([low <= truth <= high for _, low, high in found]) >= 0.82

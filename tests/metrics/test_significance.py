@@ -55,12 +55,12 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(make_predictions):
 def test_paired_bootstrap_sees_overconfidence_and_keeps_the_sign(predictions, rng):
     p, y = predictions
     for same in paired_bootstrap(p, p, y, resamples=200, rng=rng).values():
-        assert (same.difference, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+        assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
     sharp = p**3
     sharp /= sharp.sum(axis=1, keepdims=True)
     found = paired_bootstrap(p, sharp, y, resamples=1000, rng=rng)["ece"]
     plain = headline_values(sharp, y)["ece"].value - headline_values(p, y)["ece"].value
-    assert found.difference == pytest.approx(plain, abs=0.05)  # of the debiased errors
+    assert found.value == pytest.approx(plain, abs=0.05)  # of the debiased errors
     assert found.low > 0
     assert found.p_value < 0.05
 
@@ -87,7 +87,7 @@ def test_no_errors_gives_no_interval_but_a_reason(rng):
     assert "no case was misclassified" in result["undefined"]["error_auroc"]
     assert result["aurc"] == 0
     paired = paired_bootstrap(p, p, y, resamples=100, rng=rng)["error_auroc"]
-    assert paired.difference is None
+    assert paired.value is None
     assert paired.reason
     # Undefined in many resamples, it has no interval either.
     p, y = np.array([[0.9, 0.1]] * 20), np.r_[np.ones(1, int), np.zeros(19, int)]

@@ -148,7 +148,7 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
 
 
 def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> tuple[float, float, float]:
-    """The ends of the 95 % interval and the median-unbiased figure between them."""
+    """The median-unbiased figure and the ends of its 95 % interval."""
     bins = reliability(p, y)
     kept = bins.n > 0
     n, sure, right = bins.n[kept], bins.confidence[kept], bins.accuracy[kept]
@@ -162,7 +162,7 @@ def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> tuple[float, flo
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return min(first, value), max(last, value), value
+    return value, min(first, value), max(last, value)
 
 
 def _crossing(values: Float, observed: float) -> float:
@@ -176,7 +176,7 @@ def ece_difference(
     first: tuple[float, float, float], second: tuple[float, float, float]
 ) -> tuple[float, float, float]:
     """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER)."""
-    (low1, high1, value1), (low2, high2, value2) = first, second
+    (value1, low1, high1), (value2, low2, high2) = first, second
     gap = value2 - value1
     low, high = gap - np.hypot(value2 - low2, high1 - value1), gap + np.hypot(high2 - value2, value1 - low1)
     return gap, float(low), float(high)

@@ -170,8 +170,7 @@ def _outside(
     means = mean_values(columns, resamples=resamples, rng=rng)
     ranks, span = RankCorrelation(reference, said), {"rank_correlation": (-1.0, 1.0)}
     interval = intervals_of(ranks, len(said), span, resamples=resamples, rng=rng)["rank_correlation"]
-    value = float(ranks(np.ones((1, len(said))))[0, 0])
-    means.values["rank_correlation"] = None if np.isnan(value) else value
+    means.values["rank_correlation"] = interval.value
     means.ci["rank_correlation"] = interval.as_list()
     if interval.reason:
         means.undefined["rank_correlation"] = interval.reason

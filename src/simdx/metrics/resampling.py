@@ -78,31 +78,17 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, or None at both ends with the reason; `middle` is the estimate, if not the metric.
+    """A figure with its interval and its two-sided p-value against nought; None, with the reason, where
+    there is none."""
 
-    The p-value is two-sided, of the metric against nought.
-    """
-
-    low: float | None
-    high: float | None
-    middle: float | None = None
-    reason: str | None = None
-    p_value: float | None = None
-
-    def as_list(self) -> list[float] | None:
-        return None if self.low is None or self.high is None else [self.low, self.high]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Metric of the second method minus that of the first, on the same cases."""
-
-    resamples: int
-    difference: float | None = None
+    value: float | None
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
     reason: str | None = None
+
+    def as_list(self) -> list[float] | None:
+        return None if self.low is None or self.high is None else [self.low, self.high]
 
 
 def bootstrap_intervals(
@@ -118,7 +104,7 @@ def bootstrap_intervals(
     p, y = checked(probabilities, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Interval(None, None, reason=NO_CASES) for name in metrics}
+        return dict.fromkeys(metrics, Interval(None, reason=NO_CASES))
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
     found = intervals_of(WeightedMetrics(p, y, metrics, labels), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found:
@@ -150,44 +136,39 @@ def paired_bootstrap(
     metrics: Sequence[str] = PAIRED,
     resamples: int = 10_000,
     rng: np.random.Generator,
-) -> dict[str, Difference]:
+) -> dict[str, Interval]:
     """Differences second − first with intervals and p-values from one set of shared resamples."""
     a, y = checked(first, label_index)
     b, _ = checked(second, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Difference(resamples, reason=NO_CASES) for name in metrics}
+        return dict.fromkeys(metrics, Interval(None, reason=NO_CASES))
     one, two = WeightedMetrics(a, y, metrics, labels), WeightedMetrics(b, y, metrics, labels)
-    unit = np.ones((1, len(y)))
-    point = (two(unit) - one(unit))[0]
-    draws = resampled(lambda w: two(w) - one(w), len(y), resamples, rng)
-    found = {}
-    for i, name in enumerate(metrics):
-        span = _RANGE.get(name, (0.0, 1.0))[1]
-        interval = interval_of(point[i], draws[:, i], (-span, span))
-        difference = None if np.isnan(point[i]) else float(point[i])
-        ends = interval.low, interval.high
-        found[name] = Difference(resamples, difference, *ends, interval.p_value, interval.reason)
+    most = {name: _RANGE.get(name, (0.0, 1.0))[1] for name in metrics}
+    spans = {name: (-span, span) for name, span in most.items()}
+    found = intervals_of(lambda w: two(w) - one(w), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found and not np.array_equal(a, b):
         gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
         towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
         p_value = math.erfc(1.96 / math.sqrt(2) * abs(gap) / max(towards_zero, 1e-12))
-        found["ece"] = Difference(resamples, gap, low, high, p_value)
+        found["ece"] = Interval(gap, low, high, p_value)
     return found
 
 
 def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interval:
     """The 95 % percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
-        return Interval(None, None, reason="the metric is undefined on these cases")
+        return Interval(None, reason="the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
-        return Interval(None, None, reason=f"undefined in {draws.size - good.size} of {draws.size} resamples")
+        return Interval(
+            float(point), reason=f"undefined in {draws.size - good.size} of {draws.size} resamples"
+        )
     mean = good.mean()
     low, high = np.clip(np.quantile(good, [0.025, 0.975]) - (mean - point), *span)
     # The slack keeps two identical methods at p = 1 in spite of rounding.
     extreme = int((np.abs(good - mean) >= abs(point) - 1e-12).sum())
-    return Interval(float(low), float(high), p_value=(1 + extreme) / (1 + good.size))
+    return Interval(float(point), float(low), float(high), (1 + extreme) / (1 + good.size))
 
 
 def _check(resamples: int) -> None:
@@ -358,7 +339,7 @@ def evaluate_probabilities(
     if rng is not None:
         found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
-        debiased = found["ece"].middle
+        debiased = found["ece"].value
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
     return {
