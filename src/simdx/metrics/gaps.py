@@ -54,7 +54,7 @@ def by_group(
         found[name] = {
             "n": n,
             **{metric: value.value for metric, value in values.items()},
-            "ci": {metric: interval.as_list() for metric, interval in intervals.items()},
+            "ci": {metric: interval.interval for metric, interval in intervals.items()},
             "too_small": n < SMALL,
             **({"undefined": reasons} if reasons else {}),
         }

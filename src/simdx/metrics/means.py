@@ -58,7 +58,7 @@ def mean_values(
         low, high = (pick(np.where(there, table, 0.0), axis=0) for pick in (np.min, np.max))
         spans = {name: (low[i], high[i]) for i, name in enumerate(terms)}  # of terms, hence of their means
         found = intervals_of(statistic, len(table), spans, resamples=resamples, rng=rng)
-        ci = {name: interval.as_list() for name, interval in found.items()}
+        ci = {name: interval.interval for name, interval in found.items()}
         unsure = {name: i.reason for name, i in found.items() if i.reason and values[name] is not None}
         undefined |= {f"ci.{name}": reason for name, reason in unsure.items()}
     return Figures(values, ci, undefined)
@@ -171,7 +171,7 @@ def _outside(
     ranks, span = RankCorrelation(reference, said), {"rank_correlation": (-1.0, 1.0)}
     interval = intervals_of(ranks, len(said), span, resamples=resamples, rng=rng)["rank_correlation"]
     means.values["rank_correlation"] = interval.value
-    means.ci["rank_correlation"] = interval.as_list()
+    means.ci["rank_correlation"] = interval.interval
     if interval.reason:
         means.undefined["rank_correlation"] = interval.reason
     return {"n": len(said), **means.as_dict()}

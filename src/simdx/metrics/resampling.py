@@ -19,7 +19,6 @@ with as many errors.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +38,7 @@ from simdx.metrics.scores import (
     Value,
     brier_terms,
     checked,
+    defined,
     kept_at,
     nll_terms,
     predictions,
@@ -76,21 +76,6 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 # --------------------------------------------------------------------------- intervals and differences
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure with its interval and its two-sided p-value against nought; None, with the reason, where
-    there is none."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
-    reason: str | None = None
-
-    def as_list(self) -> list[float] | None:
-        return None if self.low is None or self.high is None else [self.low, self.high]
-
-
 def bootstrap_intervals(
     probabilities: ArrayLike,
     label_index: ArrayLike,
@@ -99,16 +84,17 @@ def bootstrap_intervals(
     metrics: Sequence[str] = HEADLINE,
     resamples: int = 2000,
     rng: np.random.Generator,
-) -> dict[str, Interval]:
+) -> dict[str, Value]:
     """A bootstrap interval for each metric, all from the same resamples of cases."""
     p, y = checked(probabilities, label_index)
     _check(resamples)
     if not y.size:
-        return dict.fromkeys(metrics, Interval(None, reason=NO_CASES))
+        return dict.fromkeys(metrics, undefined(NO_CASES))
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
     found = intervals_of(WeightedMetrics(p, y, metrics, labels), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found:
-        found["ece"] = Interval(*debiased_ece(p, y, rng))
+        value, low, high = debiased_ece(p, y, rng)
+        found["ece"] = Value(value, low=low, high=high)
     return found
 
 
@@ -119,7 +105,7 @@ def intervals_of(
     *,
     resamples: int = 2000,
     rng: np.random.Generator,
-) -> dict[str, Interval]:
+) -> dict[str, Value]:
     """Intervals of a statistic of counts (B, N) with a column for each of `spans`, which clip them."""
     _check(resamples)
     point = statistic(np.ones((1, n)))[0]
@@ -136,13 +122,13 @@ def paired_bootstrap(
     metrics: Sequence[str] = PAIRED,
     resamples: int = 10_000,
     rng: np.random.Generator,
-) -> dict[str, Interval]:
+) -> dict[str, Value]:
     """Differences second − first with intervals and p-values from one set of shared resamples."""
     a, y = checked(first, label_index)
     b, _ = checked(second, label_index)
     _check(resamples)
     if not y.size:
-        return dict.fromkeys(metrics, Interval(None, reason=NO_CASES))
+        return dict.fromkeys(metrics, undefined(NO_CASES))
     one, two = WeightedMetrics(a, y, metrics, labels), WeightedMetrics(b, y, metrics, labels)
     most = {name: _RANGE.get(name, (0.0, 1.0))[1] for name in metrics}
     spans = {name: (-span, span) for name, span in most.items()}
@@ -151,24 +137,23 @@ def paired_bootstrap(
         gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
         towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
         p_value = math.erfc(1.96 / math.sqrt(2) * abs(gap) / max(towards_zero, 1e-12))
-        found["ece"] = Interval(gap, low, high, p_value)
+        found["ece"] = Value(gap, low=low, high=high, p_value=p_value)
     return found
 
 
-def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interval:
+def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Value:
     """The 95 % percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
-        return Interval(None, reason="the metric is undefined on these cases")
+        return undefined("the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
-        return Interval(
-            float(point), reason=f"undefined in {draws.size - good.size} of {draws.size} resamples"
-        )
+        return Value(float(point), f"undefined in {draws.size - good.size} of {draws.size} resamples")
     mean = good.mean()
     low, high = np.clip(np.quantile(good, [0.025, 0.975]) - (mean - point), *span)
     # The slack keeps two identical methods at p = 1 in spite of rounding.
     extreme = int((np.abs(good - mean) >= abs(point) - 1e-12).sum())
-    return Interval(float(point), float(low), float(high), (1 + extreme) / (1 + good.size))
+    p_value = (1 + extreme) / (1 + good.size)
+    return Value(float(point), None, float(low), float(high), p_value)
 
 
 def _check(resamples: int) -> None:
@@ -292,10 +277,7 @@ def headline_values(
         return dict.fromkeys((*HEADLINE, *further), undefined(NO_CASES))
     found = WeightedMetrics(p, y, labels=labels)(np.ones((1, len(y))))[0]
     reasons = _reservations(p, y)
-    values = {
-        name: Value(None if np.isnan(value) else float(value), reasons.get(name))
-        for name, value in zip(HEADLINE, found, strict=True)
-    }
+    values = {name: defined(value, reasons.get(name)) for name, value in zip(HEADLINE, found, strict=True)}
     return values | {name: Value(metric(p, y)) for name, metric in further.items()}
 
 
@@ -338,7 +320,7 @@ def evaluate_probabilities(
     debiased = None
     if rng is not None:
         found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
-        ci = {name: interval.as_list() for name, interval in found.items()}
+        ci = {name: interval.interval for name, interval in found.items()}
         debiased = found["ece"].value
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)

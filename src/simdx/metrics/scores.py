@@ -23,14 +23,22 @@ NO_CASES = "there are no cases"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, or None with the reason why there is none."""
+    """A number, or None with the reason why there is none; with its interval and two-sided p-value against
+    nought where those were drawn."""
 
     value: float | None
     reason: str | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+
+    @property
+    def interval(self) -> list[float] | None:
+        return None if self.low is None or self.high is None else [self.low, self.high]
 
 
 def defined(value: float, reason: str | None = None) -> Value:
-    return Value(float(value), reason)
+    return Value(None if np.isnan(value) else float(value), reason)
 
 
 def undefined(reason: str) -> Value:
