@@ -44,18 +44,18 @@ def curves(context: Context) -> Measured:
 
 
 def _curve(p: Float, y: Int) -> dict[str, Any]:
-    found, n = risk_coverage(uncertainty(p), errors(p, y)), len(y)
+    (coverage, risk), n = risk_coverage(uncertainty(p), errors(p, y)), len(y)
     thin = np.unique(np.linspace(0, n - 1, min(100, n)).astype(int))  # at most a hundred points on record
     # Rank correlation of risk with coverage above a tenth: one for a curve that only rises.
-    kept, rises = found.coverage >= 0.1, 1.0
-    if kept.sum() >= 3 and np.ptp(found.risk[kept]) > 0:
-        rises = float(spearmanr(found.coverage[kept], found.risk[kept]).statistic)
+    kept, rises = coverage >= 0.1, 1.0
+    if kept.sum() >= 3 and np.ptp(risk[kept]) > 0:
+        rises = float(spearmanr(coverage[kept], risk[kept]).statistic)
     return {
         "n": n,
-        "coverage": found.coverage[thin].round(4),
-        "risk": found.risk[thin].round(4),
+        "coverage": coverage[thin].round(4),
+        "risk": risk[thin].round(4),
         "rises": rises,
-        "risk_at": {f"{c:.0%}": float(found.risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in AT},
+        "risk_at": {f"{c:.0%}": float(risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in AT},
     }
 
 

@@ -7,7 +7,7 @@ two methods of one classifier (`evaluate --compare`), or what `evaluate --out` w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +117,11 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
 def plotted(p: Float, y: Int, outcomes: Sequence[str], k: int) -> dict[str, Any]:
     """Reliability, risk and coverage, confusion and strata of entropy as plain lists, under their keys."""
     table = metrics.reliability(p, y)
-    curve = metrics.risk_coverage(metrics.uncertainty(p), metrics.errors(p, y))
+    coverage, risk = metrics.risk_coverage(metrics.uncertainty(p), metrics.errors(p, y))
     step: Int = np.unique(np.linspace(0, max(len(y) - 1, 0), min(len(y), POINTS)).astype(int))
     return {
-        "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
-        "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
+        "reliability": {name: values.tolist() for name, values in table.items()},
+        "risk_coverage": {"coverage": coverage[step].tolist(), "risk": risk[step].tolist()},
         "confusion": {"labels": list(outcomes), "counts": metrics.confusion(p, y)[:k].tolist()},
         "strata": metrics.entropy_strata(p, y),
     }

@@ -184,14 +184,6 @@ def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> Value:
 _TIE_DECIMALS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class RiskCoverage:
-    """The risk–coverage curve at the N coverages 1/N … 1, ties averaged."""
-
-    coverage: Float
-    risk: Float
-
-
 def uncertainty(probabilities: ArrayLike) -> Float:
     """Predictive entropy in bits, rounded so that equal distributions tie."""
     return np.round(entropy_bits(np.asarray(probabilities, dtype=float)), _TIE_DECIMALS)
@@ -203,14 +195,14 @@ def errors(probabilities: ArrayLike, label_index: ArrayLike) -> Float:
     return (predictions(p) != y).astype(float) if y.size else np.zeros(0)
 
 
-def risk_coverage(score: ArrayLike, error: ArrayLike) -> RiskCoverage:
-    """Expected selective risk at each coverage, most certain (lowest score) first."""
+def risk_coverage(score: ArrayLike, error: ArrayLike) -> tuple[Float, Float]:
+    """The coverages 1/N … 1 and the expected selective risk at each, most certain (lowest score) first."""
     s, e = np.asarray(score, dtype=float), np.asarray(error, dtype=float)
     order = np.argsort(s, kind="stable")
     _, block, size = np.unique(s[order], return_inverse=True, return_counts=True)
     share = np.bincount(block, weights=e[order], minlength=len(size)) / size  # errors per case of the block
     kept = np.arange(1, len(s) + 1)
-    return RiskCoverage(kept / len(s), np.cumsum(share[block]) / kept)
+    return kept / len(s), np.cumsum(share[block]) / kept
 
 
 def kept_at(coverage: float, n: int) -> int:
