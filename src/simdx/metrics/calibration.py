@@ -51,8 +51,8 @@ def bin_of(confidence: Float, edges: Float = EDGES) -> Int:
 
 
 def reliability(probabilities: ArrayLike, label_index: ArrayLike) -> dict[str, Any]:
-    """What a reliability diagram draws: edges of the bins, and the cases, mean confidence and share correct in
-    each; an empty one has zeros."""
+    """What a reliability diagram draws: edges of the bins, and each bin's cases, confidence and accuracy;
+    an empty one has zeros."""
     confidence, correct = _top(*checked(probabilities, label_index))
     index = bin_of(confidence)
     n = np.bincount(index, minlength=N_BINS)
