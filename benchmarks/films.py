@@ -8,10 +8,7 @@ eight groups; of each group the first MOST. The texts are the FINDINGS sections 
 committed.
 """
 
-import json
 import sys
-from collections import Counter
-from pathlib import Path
 
 import pandas as pd
 
@@ -24,34 +21,29 @@ GROUPS = {
     "Emphysema": ("Emphysema", "Pulmonary Emphysema", "Lung/hyperdistention", "Lung, Hyperlucent"),
     "Calcified granuloma": ("Calcified Granuloma", "Granulomatous Disease", "Granuloma"),
     "Lung nodule or mass": ("Nodule", "Mass"),
-    "Degenerative or curved spine": (
-        "Scoliosis",
-        "Kyphosis",
-        "Spondylosis",
-        "Osteophyte",
-        "Thoracic Vertebrae/degenerative",
-    ),
-}
+    "Degenerative or curved spine": ("Scoliosis", "Kyphosis", "Spondylosis", "Osteophyte",
+                                     "Thoracic Vertebrae/degenerative"),
+}  # fmt: skip
 
 
-def main(reports: Path, out: Path) -> None:
-    table = pd.read_csv(reports).dropna(subset=["findings", "MeSH"])
-    kept: Counter[str] = Counter()
-    lines = []
-    for row in table.sort_values("uid").itertuples():
-        terms = [term.strip() for term in str(row.MeSH).split(";")]
-        found = {
-            label
-            for label, starts in GROUPS.items()
-            if any(term == start or term.startswith(f"{start}/") for term in terms for start in starts)
-        }
-        if len(found) != 1 or kept[label := found.pop()] == MOST:
-            continue
-        kept[label] += 1
-        lines.append(json.dumps({"id": f"film-{row.uid}", "text": row.findings, "label": label}) + "\n")
-    out.write_text("".join(lines), encoding="utf-8")
-    print(f"{len(lines)} cases: {dict(kept)}", file=sys.stderr)
+def groups_of(terms: str) -> list[str]:
+    """A group is found where a term is one of its own, or begins with one and a slash."""
+    found = [f"{term.strip()}/" for term in terms.split(";")]
+    return [group for group, own in GROUPS.items() if any(t.startswith(f"{o}/") for t in found for o in own)]
+
+
+def main(reports: str, out: str) -> None:
+    table = pd.read_csv(reports).dropna(subset=["findings", "MeSH"]).sort_values("uid")
+    table["groups"] = table["MeSH"].astype(str).map(groups_of)
+    table = table[table["groups"].map(len) == 1]
+    table["label"] = table["groups"].str[0]
+    kept = table.groupby("label").head(MOST)
+    cases = pd.DataFrame(
+        {"id": "film-" + kept["uid"].astype(str), "text": kept["findings"], "label": kept["label"]}
+    )
+    cases.to_json(out, orient="records", lines=True)
+    print(f"{len(cases)} cases: {cases['label'].value_counts().to_dict()}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*sys.argv[1:3])

@@ -86,17 +86,16 @@ def typed(args: list[str], where: Path) -> dict[str, Any]:
 
 def counted(cases: list[dict[str, Any]], answers: list[dict[str, Any]]) -> dict[str, Any]:
     """How many were right; and what was wrong although it was sure."""
-    both = list(zip(cases, answers, strict=True))
-    right = [a["label"] == c["label"] for c, a in both]
-    outside = [c["label"] == NONE for c in cases]
-    caught = sum(hit and far for hit, far in zip(right, outside, strict=True))
-    wrong = [{**a, "text": c["text"], "truth": c["label"]} for c, a in both if a["label"] != c["label"]]
+    rows = [{**a, "text": c["text"], "truth": c["label"]} for c, a in zip(cases, answers, strict=True)]
+    wrong = [row for row in rows if row["label"] != row["truth"]]
+    outside = [row for row in rows if row["truth"] == NONE]
+    missed = [row for row in wrong if row["truth"] == NONE]
     return {
-        "inside": len(cases) - sum(outside),
-        "inside_right": sum(right) - caught,
-        "outside": sum(outside),
-        "outside_right": caught,
-        "accepted": sum(a["action"] == "accept" for a in answers),
+        "inside": len(rows) - len(outside),
+        "inside_right": len(rows) - len(outside) - (len(wrong) - len(missed)),
+        "outside": len(outside),
+        "outside_right": len(outside) - len(missed),
+        "accepted": sum(row["action"] == "accept" for row in rows),
         "sure_and_wrong": [row for row in wrong if row["probability"] >= SURE],
     }
 

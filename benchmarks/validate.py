@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import yaml
 from scipy.stats import betabinom, kstest
 
@@ -44,18 +45,10 @@ RECORD = ROOT / "results" / "panels" / "record.json"
 
 
 class Interval(NamedTuple):
-    low: float
-    high: float
-    source: str
+    low: Any
+    high: Any
+    source: str | None
     needs: str | None = None  # the data folder without which the figure is absent
-
-
-class Row(NamedTuple):
-    figure: str
-    value: float | None
-    low: float | None
-    high: float | None
-    outcome: str  # inside | outside | absent | missing | no interval
 
 
 def read_intervals() -> dict[str, Interval]:
@@ -64,37 +57,39 @@ def read_intervals() -> dict[str, Interval]:
     return theory | dict(panel_intervals(json.loads(RECORD.read_text(encoding="utf-8"))))
 
 
-def compare(measured: Mapping[str, float], intervals: Mapping[str, Interval], data: Path | None) -> list[Row]:
-    """One row for every figure that was measured or has an interval."""
+def compare(
+    measured: Mapping[str, float], intervals: Mapping[str, Interval], data: Path | None
+) -> pd.DataFrame:
+    """One row for every figure that was measured or has an interval; `outcome` is inside, outside, absent
+    (its data is not at hand), missing, or no interval."""
     rows = []
     for name in dict.fromkeys([*intervals, *measured]):
         value, interval = measured.get(name), intervals.get(name)
         if interval is None:
-            outcome = "no interval"
+            outcome, interval = "no interval", Interval(None, None, None)
         elif value is None:
             at_hand = interval.needs is None or (data is not None and (data / interval.needs).is_dir())
             outcome = "missing" if at_hand else "absent"
         else:  # a NaN is inside nothing
             outcome = "inside" if interval.low <= value <= interval.high else "outside"
-        low, high = (None, None) if interval is None else interval[:2]
-        rows.append(Row(name, value, low, high, outcome))
-    return rows
+        value = value if value is not None and math.isfinite(value) else None
+        rows.append((name, value, interval.low, interval.high, outcome, interval.source))
+    return pd.DataFrame(rows, columns=["figure", "value", "low", "high", "outcome", "from"], dtype=object)
 
 
-def complaints(rows: list[Row]) -> list[str]:
+def complaints(rows: pd.DataFrame) -> list[str]:
     """One line for every figure that fails."""
+    failed = rows[~rows["outcome"].isin(("inside", "absent"))]
     return [
         f"{row.figure}: {_number(row.value)} is {row.outcome}"
         + (f" [{_number(row.low)}, {_number(row.high)}]" if row.low is not None else " in validate.yaml")
-        for row in rows
-        if row.outcome not in ("inside", "absent")
+        for row in failed.itertuples()
     ]
 
 
-def table(rows: list[Row]) -> str:
-    cells = [["figure", "value", "low", "high", "outcome"]]
-    cells += [[row.figure, *map(_number, row[1:4]), row.outcome] for row in rows]
-    return "\n".join("{:44} {:>9} {:>9} {:>9}  {}".format(*row) for row in cells)
+def table(rows: pd.DataFrame) -> str:
+    cells = rows.assign(**{name: rows[name].map(_number) for name in ("value", "low", "high")})
+    return cells.drop(columns="from").to_string(index=False)
 
 
 def _number(value: float | None) -> str:
@@ -308,21 +303,16 @@ def main() -> int:
     for name, value in measure(arguments.data):
         measured[name] = float(value)
         print(f"{time.monotonic() - started:6.0f} s  {name}", file=sys.stderr, flush=True)
-    intervals = read_intervals()
-    rows = compare(measured, intervals, arguments.data)
-    failed, figures = complaints(rows), []
-    for row in rows:
-        value = None if row.value is None or not math.isfinite(row.value) else row.value
-        source = intervals[row.figure].source if row.figure in intervals else None
-        figures.append(row._asdict() | {"value": value, "from": source})
+    rows = compare(measured, read_intervals(), arguments.data)
+    failed = complaints(rows)
     record = {
         **records.heading("python -m benchmarks.validate --data DATA"),
         "simdx": __version__,
         "python": platform.python_version(),
         "seconds": round(time.monotonic() - started),
         "failed": len(failed),
-        "absent": sum(row.outcome == "absent" for row in rows),
-        "figures": figures,
+        "absent": int((rows["outcome"] == "absent").sum()),
+        "figures": rows.to_dict("records"),
     }
     records.write_record(arguments.out, record)
     print("\n".join([table(rows), *failed]))
@@ -332,11 +322,8 @@ def main() -> int:
 def default_data() -> Path | None:
     """$SIMDX_DATA, else the shared data beside the checkout, where there is any."""
     shared = Path(os.environ.get("SIMDX_SHARED", ROOT.parent / "shared")) / "data"
-    given = os.environ.get("SIMDX_DATA")
-    for candidate in (Path(given) if given else None, shared):
-        if candidate is not None and candidate.is_dir():
-            return candidate
-    return None
+    places = (Path(os.environ.get("SIMDX_DATA") or shared), shared)
+    return next((place for place in places if place.is_dir()), None)
 
 
 if __name__ == "__main__":

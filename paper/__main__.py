@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from simdx.errors import BadInput, RunFailed, SimdxError
+from simdx.cli.main import guarded
+from simdx.errors import BadInput, RunFailed
 
 app = typer.Typer(
     help="The paper's tables and figures, ours beside theirs.", add_completion=False, pretty_exceptions_enable=False
@@ -30,9 +31,9 @@ def run(
     embedder: Annotated[str | None, typer.Option(help="In place of each panel's own, e.g. wordllama+mpnet.")] = None,
 ) -> None:
     """Measure; what is on record already is not measured again."""
-    from paper.answers import SIZES
     from paper.artefacts import chosen, run_artefacts
     from paper.context import Context
+    from paper.world import SIZES
 
     if scale not in SIZES:
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
@@ -72,19 +73,7 @@ def report(
 
 def main(args: list[str] | None = None) -> int:
     """Exit 0 done, 2 bad input, 1 a failure while running; one clear line each."""
-    try:
-        app(args, standalone_mode=False, prog_name="python -m paper")
-    except typer.Exit as end:
-        return end.exit_code
-    except typer.Abort:
-        return 1
-    except Exception as problem:
-        said = getattr(problem, "format_message", None)  # a wrong option or argument has one
-        if said is None and not isinstance(problem, SimdxError):
-            raise
-        print(f"error: {said() if said else problem}", file=sys.stderr)
-        return 2 if said else problem.exit_code  # type: ignore[attr-defined]
-    return 0
+    return guarded(lambda: app(args, standalone_mode=False, prog_name="python -m paper"))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from paper import engine, figures, tables
-from paper.context import Context
-from paper.measures import Measured, ablations, errors, outside, sampler, scores, simplex
-from paper.tables import by_panel
+from paper import figures, posteriors, scores, tables
+from paper.context import Context, Measured
 from paper.world import REFERENCE
 from simdx.errors import BadInput
+from simdx.methods import RECIPE_VERSION
 from simdx.runs import Record, Result, Spec, Store, fail, run
 
 
@@ -30,64 +29,53 @@ class Artefact(NamedTuple):
     edition: int = 1
 
 
-def _nothing(_: Context) -> Measured:
-    return Measured({}, {})
+# An artefact's functions have its name: the measure in `scores` or `posteriors`, its tables, its figures if any.
+UNMEASURED = ("settings", "prompts", "doubts")
+
+
+def _artefact(name: str, title: str, edition: int = 1) -> Artefact:
+    function = name.replace("-", "_")
+    measure: Any = lambda _: Measured({}, {})  # noqa: E731
+    if name not in UNMEASURED:
+        measure = getattr(scores, function, None) or getattr(posteriors, function)
+    drawn: Any = getattr(figures, function, lambda _: {})
+    return Artefact(name, title, measure, getattr(tables, function), drawn, edition)
 
 
 ARTEFACTS = (
-    Artefact("main-results", "Table 1 and S4: asking a model against inference over simulations", scores.main_results,
-             tables.main_results, figures.by_method("main-results", "accuracy", "accuracy", (0, 1)), 3),
-    Artefact("distribution-aware", "Table 2 and S5: distribution-aware methods, with their latency",
-             scores.distribution_aware, by_panel(tables.distribution_aware), edition=2),
-    Artefact("error-detection", "Table 3: does the uncertainty identify the errors?", scores.error_detection,
-             tables.error_detection,
-             figures.by_method("error-detection", "error_auroc", "error-detection AUROC", (0.2, 1)), 3),
-    Artefact("calibrated-embedding", "Table 4: calibrated and supervised classifiers beside the Bayesian layer",
-             scores.calibrated_embedding, by_panel(tables.calibrated_embedding), edition=3),
-    Artefact("ternary", "Figure 2a: posteriors on the simplex", simplex.ternary, tables.ternary, figures.ternary),
-    Artefact("risk-coverage", "Figure 2b: risk–coverage curves", errors.curves, by_panel(tables.risk_coverage),
-             figures.risk_coverage, 2),
-    Artefact("uncertainty-decomposition", "Table S1: uncertainty split into ambiguity and doubt",
-             simplex.uncertainty_decomposition, tables.uncertainty_decomposition),
-    Artefact("paper-settings", "Tables 2, S1 and S10 with the schedule and the training that the paper's figures need",
-             sampler.paper_settings, tables.paper_settings, edition=2),
-    Artefact("model-banks", "No table of the paper: the same over banks by the models", sampler.model_banks,
-             by_panel(tables.model_banks)),
-    Artefact("significance", "Table S2: differences from M-SMC, with the draw of cases and of banks",
-             errors.significance, by_panel(tables.significance), figures.significance, 2),
-    Artefact("bank-draws", "No table of the paper: how far figures move with the draw of the bank", errors.bank_draws,
-             by_panel(tables.bank_draws)),
-    Artefact("abi-fidelity", "Table S3: fidelity of the amortised network", simplex.abi_fidelity, tables.abi_fidelity),
-    Artefact("entropy-strata", "Table S6: accuracy by band of entropy", errors.strata,
-             by_panel(tables.entropy_strata), edition=2),
-    Artefact("prior-sensitivity", "Table S7: uniform, right and misleading priors", outside.prior_sensitivity,
-             by_panel(tables.prior_sensitivity), figures.prior_sensitivity),
-    Artefact("out-of-class", "Table S8: entropy on out-of-class cases", outside.out_of_class,
-             by_panel(tables.out_of_class), figures.out_of_class, 2),
-    Artefact("capabilities", "Table S9: what each variant can do", sampler.capabilities, tables.capabilities),
-    Artefact("smc-dynamics", "Tables S10 and S11: population by population, and a worked example",
-             sampler.smc_dynamics, tables.smc_dynamics, figures.smc_dynamics),
-    Artefact("algorithm-1", "Algorithm 1 with a new text for every proposal", sampler.algorithm_1, tables.algorithm_1,
-             edition=2),
-    Artefact("error-structure", "Appendix F: the structure of the errors", errors.structure, tables.error_structure),
-    Artefact("cosine-ablation", "Table S12: similarities alone", ablations.cosine_ablation, tables.cosine_ablation,
-             edition=2),
-    Artefact("settings", "Table S13: settings", _nothing, tables.settings),
-    Artefact("runtime", "Table S14: run time and calls", sampler.runtime, tables.runtime),
-    Artefact("embedding-ablation", "Table S15: embeddings", ablations.embedding_ablation, tables.embedding_ablation),
-    Artefact("quantisation-ablation", "Table S16: two weights of one model", ablations.quantisation_ablation,
-             tables.quantisation_ablation, edition=3),
-    Artefact("temperature-ablation", "Table S17: sampling temperature", ablations.temperature_ablation,
-             tables.temperature_ablation, figures.temperature_ablation, 2),
-    Artefact("pool-size", "Table S18: how many simulations?", ablations.pool_size, tables.pool_size,
-             figures.pool_size),
-    Artefact("post-hoc-calibration", "Table S19: post-hoc calibration", scores.post_hoc_calibration,
-             by_panel(tables.post_hoc_calibration), edition=3),
-    Artefact("prompts", "Table S20: the prompts of the ensemble", _nothing, tables.prompts),
-    Artefact("option-orders", "No table of the paper: what the order of the options does", ablations.option_orders,
-             tables.option_orders, edition=2),
-    Artefact("doubts", "Where the paper contradicts itself", _nothing, tables.doubts),
-)  # fmt: skip
+    _artefact("main-results", "Table 1 and S4: asking a model against inference over simulations", 3),
+    _artefact("distribution-aware", "Table 2 and S5: distribution-aware methods, with their latency", 2),
+    _artefact("error-detection", "Table 3: does the uncertainty identify the errors?", 3),
+    _artefact("calibrated-embedding", "Table 4: calibrated and supervised classifiers beside the Bayesian layer", 3),
+    _artefact("ternary", "Figure 2a: posteriors on the simplex"),
+    _artefact("risk-coverage", "Figure 2b: risk–coverage curves", 2),
+    _artefact("uncertainty-decomposition", "Table S1: uncertainty split into ambiguity and doubt"),
+    _artefact(
+        "paper-settings", "Tables 2, S1 and S10 with the schedule and the training that the paper's figures need", 2
+    ),
+    _artefact("model-banks", "No table of the paper: the same over banks by the models"),
+    _artefact("significance", "Table S2: differences from M-SMC, with the draw of cases and of banks", 2),
+    _artefact("bank-draws", "No table of the paper: how far figures move with the draw of the bank"),
+    _artefact("abi-fidelity", "Table S3: fidelity of the amortised network"),
+    _artefact("entropy-strata", "Table S6: accuracy by band of entropy", 2),
+    _artefact("prior-sensitivity", "Table S7: uniform, right and misleading priors"),
+    _artefact("out-of-class", "Table S8: entropy on out-of-class cases", 2),
+    _artefact("capabilities", "Table S9: what each variant can do"),
+    _artefact("smc-dynamics", "Tables S10 and S11: population by population, and a worked example"),
+    _artefact("algorithm-1", "Algorithm 1 with a new text for every proposal", 2),
+    _artefact("error-structure", "Appendix F: the structure of the errors"),
+    _artefact("cosine-ablation", "Table S12: similarities alone", 2),
+    _artefact("settings", "Table S13: settings"),
+    _artefact("runtime", "Table S14: run time and calls"),
+    _artefact("embedding-ablation", "Table S15: embeddings"),
+    _artefact("quantisation-ablation", "Table S16: two weights of one model", 3),
+    _artefact("temperature-ablation", "Table S17: sampling temperature", 2),
+    _artefact("pool-size", "Table S18: how many simulations?"),
+    _artefact("post-hoc-calibration", "Table S19: post-hoc calibration", 3),
+    _artefact("prompts", "Table S20: the prompts of the ensemble"),
+    _artefact("option-orders", "No table of the paper: what the order of the options does", 2),
+    _artefact("doubts", "Where the paper contradicts itself"),
+)
 
 
 def chosen(only: str | None) -> tuple[Artefact, ...]:
@@ -117,7 +105,7 @@ def run_artefacts(
 def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Record:
     config: dict[str, Any] = {
         "scale": context.scale,
-        "recipe": engine.RECIPE_VERSION,
+        "recipe": RECIPE_VERSION,
         "seed": context.seed,
         "size": asdict(context.size),
         "panels": list(context.panels),

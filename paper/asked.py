@@ -14,20 +14,23 @@ asked.
 
 import gzip
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paper import engine
-from paper.answers import ALL_ORDERS
-from paper.world import Cases
+from paper.world import ALL_ORDERS, Cases
 from simdx.abc.prior import Prior
+from simdx.baselines.asking import GUESSES, UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.errors import SimdxError
+from simdx.fitting import fit_method
+from simdx.methods import PanelData, Settings
 from simdx.runs import Record, Store
+from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Float, Int
 
 SMALL_MODEL = "smollm2"
@@ -49,8 +52,8 @@ class Asked:
     positions: Int
     probabilities: Float  # (len(positions), K)
     readable: Float  # (len(positions),) replies behind each answer; zero: answered by the prior
-    seconds_per_case: float | None  # of the model alone
-    calls_per_case: float | None
+    seconds_per_case: float | None = None  # of the model alone
+    calls_per_case: float | None = None
     temperature: float = 0.0
 
     @property
@@ -61,6 +64,11 @@ class Asked:
     @property
     def name(self) -> str:
         return f"{self.way} ({self.simulator})"
+
+    @property
+    def weight(self) -> tuple[int, bool, float]:
+        """Of several records of one question the one about more cases counts, then that with more readable replies."""
+        return len(self.positions), self.temperature == PAPER_TEMPERATURE, float(self.readable.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +86,11 @@ class Replies:
     seconds: float | None  # a case alone
 
     @property
+    def simulator(self) -> str:
+        """A model with rounded weights is named as its bank is."""
+        return f"hf:{self.model}" + ("" if self.bits is None else f"-q{self.bits}")
+
+    @property
     def answered(self) -> float:
         return float((self.readable > 0).mean())
 
@@ -87,38 +100,42 @@ class Replies:
         p = np.where(self.readable[:, None] > 0, self.scores, 1.0)
         return p / p.sum(axis=1, keepdims=True)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Orders:
-    """The option letters' probabilities under every rotation of the list, by label: (N, rotations, K)."""
-
-    simulator: str
-    positions: Int
-    letters: Float
-
     def at(self, order: int, temperature: float = 1.0) -> Float:
-        """(N, K) the answer under one order; a softmax of logits at a temperature is a power of it."""
-        p = self.letters[:, order] ** (1 / temperature)
+        """(N, K) the letters' answer under one rotation of the list; a softmax of logits at a temperature is a power
+        of it. An order whose reply could not be read says nothing."""
+        scores = self.scores[:, order]
+        p = np.where(scores.sum(axis=1, keepdims=True) <= 0, 1.0, scores)
+        p = (p / p.sum(axis=1, keepdims=True)) ** (1 / temperature)
         return p / p.sum(axis=1, keepdims=True)
 
+    def asked(self) -> Iterator[Asked]:
+        """What is asked as the paper asks, and the mean over orders, where the replies can be read."""
 
-# --------------------------------------------------------------------------- records
+        def asked(way: str, p: Float, readable: Float, calls: int, seconds: float | None) -> Asked:
+            about = (self.simulator, self.method, way, self.positions)
+            return Asked(*about, p, readable, seconds, calls, self.temperature)
+
+        if self.answered < LEAST_READABLE:
+            return
+        if self.method == "logits":
+            yield asked("ML", self.at(0, PAPER_TEMPERATURE), np.ones(len(self.positions)), 1, self.seconds)
+            if self.calls > 1:
+                every = np.mean([self.at(i) for i in range(self.calls)], axis=0)
+                yield asked(ALL_ORDERS, every, self.readable, self.calls, None)
+        elif self.temperature in (0.0, PAPER_TEMPERATURE):
+            yield asked(PAPER_ASKING[self.method], self.probabilities, self.readable, self.calls, self.seconds)
 
 
-def read_asked(folder: Path, panel: str, cases: Cases) -> tuple[Asked, ...]:
-    """Every model and way of asking about that panel below `folder`: of several records of one question the one
-    about more cases counts, then the one with more replies that can be read. Weights that were rounded are no model."""
-    every = [one for replies in read_replies(folder, panel, cases) if replies.bits is None for one in asked_in(replies)]
+def read_asked(folder: Path, panel: str, cases: Cases, replies: tuple[Replies, ...]) -> tuple[Asked, ...]:
+    """Every model and way of asking about that panel, from replies and from records below `folder`. Weights that were
+    rounded are no model."""
+    every = [one for some in replies if some.bits is None for one in some.asked()]
     for place in sorted(folder.glob("asking-*")):
         every += [one for record in Store(place).records() if (one := _recorded(record, panel, cases)) is not None]
-
-    def weight(one: Asked) -> tuple[int, bool, float]:
-        return len(one.positions), one.temperature == PAPER_TEMPERATURE, float(one.readable.sum())
-
     found: dict[tuple[str, str], Asked] = {}
     for one in every:
         known = found.get((one.simulator, one.way))
-        if known is None or weight(one) > weight(known):
+        if known is None or one.weight > known.weight:
             found[one.simulator, one.way] = one
     return tuple(found[key] for key in sorted(found))
 
@@ -130,12 +147,10 @@ def _recorded(record: Record, panel: str, cases: Cases) -> Asked | None:
     method = cell["method"]["method"]
     if method not in PAPER_ASKING or cell["panel"]["panel"] != panel or tuple(record["labels"]) != cases.names:
         return None
-    place = {id: j for j, id in enumerate(rows["id"])}
-    kept = [(i, place[case.id]) for i, case in enumerate(cases.dataset.cases) if case.id in place]
-    if not kept:
+    position, n = {case.id: i for i, case in enumerate(cases.dataset.cases)}, max(len(rows["id"]), 1)
+    chosen = [j for j, id in enumerate(rows["id"]) if id in position]
+    if not chosen:
         return None
-    kept.sort(key=lambda pair: pair[1])
-    chosen, n = [j for _, j in kept], max(len(rows["id"]), 1)
     way, used = PAPER_ASKING[method], asking.get("temperature", EARLIER)
     if method == "logits" and cell["method"].get("budget") != 1:
         way = ALL_ORDERS
@@ -146,7 +161,7 @@ def _recorded(record: Record, panel: str, cases: Cases) -> Asked | None:
         simulator=cell["simulator"],
         method=method,
         way=way,
-        positions=np.array([i for i, _ in kept], dtype=np.int64),
+        positions=np.array([position[rows["id"][j]] for j in chosen], dtype=np.int64),
         probabilities=p / p.sum(axis=1, keepdims=True),
         readable=np.array([rows["carried_by"][j] or 0.0 for j in chosen], dtype=float),
         seconds_per_case=None if seconds is None else seconds / n,
@@ -154,54 +169,22 @@ def _recorded(record: Record, panel: str, cases: Cases) -> Asked | None:
     )
 
 
-def asked_directly(
-    panel_data: engine.PanelData, prior: Prior, cases: Cases, count: int, out: Path
-) -> tuple[Asked, ...]:
+def asked_directly(data: PanelData, prior: Prior, cases: Cases, count: int, out: Path) -> tuple[Asked, ...]:
     """The small model asked about the first few cases; nothing where it is not installed."""
     texts, found = cases.dataset.texts[:count], []
     try:
         for method, way in PAPER_ASKING.items():
-            p, readable = engine.ask_model(panel_data, method, SMALL_MODEL, texts, prior, 0, out, budget=2)
+            settings = Settings(method=method, simulator=SMALL_MODEL, replies=str(out), seed=0, budget=2)
+            table = fit_method(data, settings).answer(data.observe(texts), prior)
             way = ALL_ORDERS if method == "logits" else way
-            found.append(Asked(SMALL_MODEL, method, way, np.arange(len(texts)), p, readable, None, None))
+            answer = table.among_labels, table.effective_simulations
+            found.append(Asked(SMALL_MODEL, method, way, np.arange(len(texts)), *answer))
     except SimdxError:
         return ()
     return tuple(found)
 
 
 # --------------------------------------------------------------------------- raw replies
-
-
-def asked_in(one: Replies) -> Iterator[Asked]:
-    """What is asked as the paper asks, and the mean over orders, where the replies can be read."""
-
-    def asked(way: str, p: Float, readable: Float, calls: int) -> Asked:
-        seconds = None if way == ALL_ORDERS else one.seconds
-        model = one.model if one.bits is None else f"{one.model}-q{one.bits}"  # as its bank is named
-        return Asked(f"hf:{model}", one.method, way, one.positions, p, readable, seconds, calls, one.temperature)
-
-    if one.answered < LEAST_READABLE:
-        return
-    if one.method == "logits":
-        orders = _orders(one)
-        yield asked("ML", orders.at(0, PAPER_TEMPERATURE), np.ones(len(one.positions)), 1)
-        if one.calls > 1:
-            every = np.mean([orders.at(i) for i in range(one.calls)], axis=0)
-            yield asked(ALL_ORDERS, every, one.readable, one.calls)
-    elif one.temperature in (0.0, PAPER_TEMPERATURE):
-        yield asked(PAPER_ASKING[one.method], one.probabilities, one.readable, one.calls)
-
-
-def read_orders(folder: Path, panel: str, cases: Cases) -> tuple[Orders, ...]:
-    """Models asked with the options in every order, their weights as they are."""
-    found = read_replies(folder, panel, cases)
-    return tuple(_orders(one) for one in found if one.method == "logits" and one.bits is None)
-
-
-def _orders(one: Replies) -> Orders:
-    silent = one.scores.sum(axis=2, keepdims=True) <= 0  # an order whose reply could not be read says nothing
-    scores = np.where(silent, 1.0, one.scores)
-    return Orders(f"hf:{one.model}", one.positions, scores / scores.sum(axis=2, keepdims=True))
 
 
 def read_replies(folder: Path, panel: str, cases: Cases) -> Iterator[Replies]:
@@ -224,7 +207,7 @@ def _replies(place: Path, named: re.Match[str], lines: list[dict[str, Any]], nam
     readable = np.zeros(len(positions))
     for row, line in zip(rows, lines, strict=True):
         order = line.get("order", 0)
-        said = engine.read_reply(way, line, names)
+        said = read_reply(way, line, names)
         if said is not None:
             total[row, order] += np.roll(said, order)  # order i begins with label i
             readable[row] += 1
@@ -247,3 +230,39 @@ def _replies(place: Path, named: re.Match[str], lines: list[dict[str, Any]], nam
 def _lines(place: Path) -> list[dict[str, Any]]:
     with gzip.open(place, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def read_reply(way: str, line: Mapping[str, Any], names: tuple[str, ...]) -> list[float] | None:
+    """Scores by place in the list of options, from likeliest tokens or from words; None: it cannot be read."""
+    if line.get("options") == "numbers":
+        return _read_numbered(way, line, len(names))
+    try:
+        if way == "letters":
+            top = tuple((str(token), float(logprob)) for token, logprob in line["top"])
+            return read_option_tokens(Completion("", logprobs=(TokenLogprobs(*top[0], top),)), len(names))
+        if way == "elicited":
+            return read_guesses(line["text"], len(names), min(GUESSES, len(names)))
+        chosen = read_letter(line["text"], names)
+        return [float(i == chosen) for i in range(len(names))]
+    except UnreadableReply:
+        return None
+
+
+_GUESS = re.compile(r"G\d:\s*\(?(\d)\)?\W+P\d:\s*(\d+(?:\.\d+)?)\s*%")
+
+
+def _read_numbered(way: str, line: Mapping[str, Any], k: int) -> list[float] | None:
+    """The same of a list of numbered options, as the paper asks (`paper.gpu`)."""
+    top = [(str(token).strip(), math.exp(logprob)) for token, logprob in line.get("top", ())]
+    if way == "letters":
+        mass = [sum(p for token, p in top if token == str(i)) for i in range(1, k + 1)]
+        # What is not listed has at most the probability of the last token that is.
+        return [m or min(p for _, p in top) for m in mass] if any(mass) else None
+    if way == "elicited":
+        said = {int(i): float(percent) / 100 for i, percent in reversed(_GUESS.findall(line["text"]))}
+        if not said or not all(1 <= i <= k for i in said) or sum(said.values()) <= 0:
+            return None
+        left = max(0.0, 1 - sum(said.values())) / max(k - len(said), 1)
+        return [said.get(i, left) for i in range(1, k + 1)]
+    chosen = re.match(r"\W*(\d)(?!\d)", line["text"])
+    return None if chosen is None or not 1 <= int(chosen[1]) <= k else np.eye(k)[int(chosen[1]) - 1].tolist()

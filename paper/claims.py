@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 from scipy.stats import norm, spearmanr
 
-from paper.answers import ABI, ASKING, D_SMC, M_SMC, WARM
 from paper.theirs import quotes
-from paper.world import REFERENCE
+from paper.world import ABI, ASKING, D_SMC, M_SMC, REFERENCE, WARM
 
 AGREES, DISAGREES, OPEN, UNTESTED = "agrees", "disagrees", "inconclusive", "not testable here"
 VERDICTS = (AGREES, DISAGREES, OPEN, UNTESTED)
@@ -105,10 +104,10 @@ def _gaps(claim: Claim, data: Data) -> tuple[Gap, ...]:
 
 def _sure(place: str, found: Sequence[tuple[Claim, tuple[Gap, ...]]]) -> dict[Gap, bool]:
     """Which gaps of one table differ from nought after Holm's correction."""
-    table = [(gap.p, gap) for claim, gaps in found if claim.place == place for gap in gaps if gap.p is not None]
+    table = [(p, gap) for claim, gaps in found if claim.place == place for gap in gaps if (p := gap.p) is not None]
     sure, holds = {}, True
-    for i, (p, gap) in enumerate(sorted(table, key=lambda pair: pair[0] or 0.0)):
-        holds = holds and (p or 0.0) <= LEVEL / (len(table) - i)
+    for i, (p, gap) in enumerate(sorted(table, key=lambda pair: pair[0])):
+        holds = holds and p <= LEVEL / (len(table) - i)
         sure[gap] = holds
     return sure
 
@@ -232,16 +231,15 @@ def _asked(data: Data, panel: str) -> list[Data]:
 def _differences(data: Data, panel: str, metric: str, sign: float, ways: Sequence[str] = ASKING) -> Iterator[Gap]:
     """Asking minus M-SMC over the same model's bank; cases and bank draws are both in the interval."""
     for row in _asked(data, panel):
-        one = row[metric]
-        if row["way"] in (*ways, WARM) and one["difference"] is not None and one["ci"][0] is not None:
+        one, way = row[metric], EF if row["way"] == WARM else row["way"]
+        if way in ways and one["difference"] is not None and one["ci"][0] is not None:
             yield _signed(f"{panel}, {row['way']} of {row['model']}", one["difference"], one["ci"], sign)
 
 
 def on_average(data: Data) -> Iterator[Gap]:
     for panel in _here(data, "significance"):
         for way in (ML, EP, PE):
-            same = [g for g in _differences(data, panel, "accuracy", -1, (way,)) if f" {way} of" in g.what]
-            if same:
+            if same := list(_differences(data, panel, "accuracy", -1, (way,))):
                 arm = sqrt(sum(((g.high or 0) - (g.low or 0)) ** 2 for g in same)) / 2 / len(same)
                 yield _give(f"{panel}, {way}", fmean(g.value for g in same), arm)
 
@@ -378,10 +376,9 @@ def right_there(data: Data) -> Iterator[Gap]:
 
 def twice(data: Data) -> Iterator[Gap]:
     for panel in PANELS:
-        yield _against(f"{panel}, ratio above one", _network(data, panel), "alpha0_ratio", 1)
-        yield _against(
-            f"{panel}, ratio below four", _network(data, panel), "alpha0_ratio", MARGIN["most concentrated"], -1
-        )
+        network, most = _network(data, panel), MARGIN["most concentrated"]
+        yield _against(f"{panel}, ratio above one", network, "alpha0_ratio", 1)
+        yield _against(f"{panel}, ratio below four", network, "alpha0_ratio", most, -1)
 
 
 def _misled(data: Data, method: str) -> Data:
@@ -390,9 +387,8 @@ def _misled(data: Data, method: str) -> Data:
 
 def _even(data: Data, method: str) -> float:
     """Accuracy under the even prior."""
-    return next(r["informative"] for r in data["prior-sensitivity"][ORAL][method] if r["count"] == 1)["accuracy"][
-        "value"
-    ]
+    row = next(r["informative"] for r in data["prior-sensitivity"][ORAL][method] if r["count"] == 1)
+    return row["accuracy"]["value"]
 
 
 def _outside(data: Data, panel: str) -> dict[str, Data]:
@@ -482,6 +478,11 @@ def rescaled(data: Data) -> Iterator[Gap]:
                 yield _minus(f"{panel}, {bank}, ECE", ml, own, "ece", margin=MARGIN["match"], spread=spread["ece"])
 
 
+def _their_mean(artefact: str, quantity: str, panel: str, method: str) -> float:
+    """Over the paper's models."""
+    return fmean(_each(artefact, quantity, panel, method).values())
+
+
 def _their_models(panel: str) -> Models:
     by = {m: _each("main-results", "accuracy", panel, m) for m in (ML, EP, PE, M_SMC)}
     return [(max(by[w][m] for w in (ML, EP, PE)), by[ML][m], by[M_SMC][m]) for m in by[ML]]
@@ -495,19 +496,14 @@ def _their_matches() -> Iterator[Gap]:
 
 
 def _their_split() -> Iterator[Gap]:
-    d, abi = ({q: fmean(_each("uncertainty-decomposition", q, REPORTS, m).values())
-               for q in ("total_bits", "aleatoric_bits", "epistemic_bits")} for m in (D_SMC, ABI))  # fmt: skip
-    yield from (Gap(q, abi[q] - d[q]) for q in ("total_bits", "aleatoric_bits"))
-    yield Gap("epistemic", d["epistemic_bits"] / abi["epistemic_bits"] - 2)
+    for part in ("total_bits", "aleatoric_bits", "epistemic_bits"):
+        d, abi = (_their_mean("uncertainty-decomposition", part, REPORTS, m) for m in (D_SMC, ABI))
+        yield Gap(part, d / abi - 2 if part.startswith("epistemic") else abi - d)
 
 
 def _their_ratio() -> Iterator[Gap]:
-    d, abi = (fmean(_each("uncertainty-decomposition", "alpha0", REPORTS, m).values()) for m in (D_SMC, ABI))
+    d, abi = (_their_mean("uncertainty-decomposition", "alpha0", REPORTS, m) for m in (D_SMC, ABI))
     yield from (Gap("above one", abi / d - 1), Gap("below four", MARGIN["most concentrated"] - abi / d))
-
-
-def _their_outside(panel: str, method: str) -> float:
-    return fmean(_each("out-of-class", "entropy_bits", panel, method).values())
 
 
 def _their_capabilities() -> Iterator[Gap]:
@@ -577,8 +573,9 @@ THEIRS: dict[str, Theirs] = {
     "twice": _their_ratio,
     "does_not": lambda: [Gap("", _one("prior-sensitivity", "accuracy", "oral", "D-SMC at uniform") / 2
                              - _one("prior-sensitivity", "accuracy", "oral", "D-SMC at misleading"))],
-    "most_diffuse": lambda: [Gap("", _their_outside(SYMPTOMS, M_SMC) - MARGIN["maximal"])],
-    "more_diffuse": lambda: [Gap(f"{p}, {w}", _their_outside(p, M_SMC) - _their_outside(p, w))
+    "most_diffuse": lambda: [Gap("", _their_mean("out-of-class", "entropy_bits", SYMPTOMS, M_SMC) - MARGIN["maximal"])],
+    "more_diffuse": lambda: [Gap(f"{p}, {w}", _their_mean("out-of-class", "entropy_bits", p, M_SMC)
+                                 - _their_mean("out-of-class", "entropy_bits", p, w))
                              for p in (ORAL, SYMPTOMS) for w in (ML, EP)],
     "every_capability": _their_capabilities,
     "embeddings": _their_embeddings,

@@ -8,8 +8,10 @@ context.fitted(Spec(...))           the fitted method itself, for anything that 
 context.asked(panel)                what language models answered when asked, from records
 """
 
+import math
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, wraps
 from hashlib import sha256
@@ -18,14 +20,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from paper import engine, world
-from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
-from paper.asked import Asked, Orders, Replies, asked_directly, read_asked, read_orders, read_replies
+from paper import world
+from paper.asked import Asked, Replies, asked_directly, read_asked, read_replies
 from paper.vectors import embedder_with, read_vectors
-from paper.world import REFERENCE
+from paper.world import REFERENCE, SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from simdx.abc.prior import Prior
+from simdx.amortised.network import NETWORK_FILE, save
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput, SimdxError
+from simdx.fitting import fit_method
+from simdx.methods import Fitted, Observations, PanelData, Settings
 from simdx.metrics import paired_bootstrap
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.panels.load import PACKAGED
@@ -58,13 +62,6 @@ class Bootstrap(NamedTuple):
                 found.append(float(value))
         return None if len(found) < 0.9 * self.resamples else np.quantile(found, TAILS).tolist()
 
-    def mean(self, values: Float) -> list[float] | None:
-        """Of a mean, without a Python loop."""
-        x = np.asarray(values, dtype=float)
-        if not x.size:
-            return None
-        return np.quantile(x[self.rng.integers(x.size, size=(self.resamples, x.size))].mean(axis=1), TAILS).tolist()
-
 
 def once(method: Callable[..., T]) -> Callable[..., T]:
     """What the same arguments gave is kept for the rest of the run."""
@@ -96,13 +93,13 @@ class Context:
         asking: Path | None = None,
         embedder: str | None = None,
     ) -> None:
-        self.scale: Scale = scale
+        self.scale, self.smoke = scale, scale == "smoke"
         self.embedder = embedder  # in place of each panel's own
         self.size = size or SIZES[scale]
         self.out, self.store = out, Store(out, "artefacts")
-        self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
-        self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
-        self.live_folder = world.folder_named("SIMDX_LIVE", "results/live")
+        self.banks_folder = banks or Path(os.environ.get("SIMDX_BANKS") or "results/banks")
+        self.asking_folder = asking or Path(os.environ.get("SIMDX_ASKING") or "results/baselines")
+        self.live_folder = Path(os.environ.get("SIMDX_LIVE") or "results/live")
         self.memory: dict[Any, Any] = {}
         self._cases: dict[str, world.Cases] = {}
         self.skipped: dict[str, str] = {}
@@ -111,20 +108,10 @@ class Context:
                 self._cases[panel] = world.read_panel(panel, self.size.cases, self.size.outside, data)
             except SimdxError as problem:
                 self.skipped[panel] = str(problem)
+        self.panels = tuple(self._cases)
+        self.n = {panel: cases.n for panel, cases in self._cases.items()}
 
     # ----------------------------------------------------------------------- what is at hand
-
-    @property
-    def panels(self) -> tuple[str, ...]:
-        return tuple(self._cases)
-
-    @property
-    def smoke(self) -> bool:
-        return self.scale == "smoke"
-
-    @property
-    def n(self) -> dict[str, int]:
-        return {panel: cases.n for panel, cases in self._cases.items()}
 
     def cases(self, panel: str) -> world.Cases:
         if panel not in self._cases:
@@ -155,8 +142,56 @@ class Context:
         own = (name for name, one in self.variants(panel).items() if (one.kind, one.model) == ("draw", bank))
         return (bank, *own)
 
-    def embedder_name(self, spec: Spec) -> str:
-        return spec.embedder or self.embedder or self.cases(spec.panel).source.panel.embedder
+    def simulators(self, panel: str) -> tuple[str, ...]:
+        """Models that were asked and wrote a bank; every bank where none was asked."""
+        asked = {one.model for one in self.asked(panel)}
+        return tuple(m for m in self.models(panel) if m in asked) or self.banks(panel)
+
+    def own_bank(self, panel: str, asked: Asked) -> str:
+        """The bank the asked model wrote itself, else the packaged one."""
+        return asked.model if asked.model in self.models(panel) else REFERENCE
+
+    def packaged(self, *names: str) -> tuple[str, ...]:
+        """Methods to show over the packaged bank: none with another embedder than the one that the bank ships with,
+        where models' own banks are the question (the main grid)."""
+        return () if self.embedder else names
+
+    @once
+    def asked(self, panel: str, outside: bool = False) -> tuple[Asked, ...]:
+        """What language models answered when asked about this panel's cases, or those of no label; matched by id.
+
+        From the records of the asking experiments; in a smoke run without records a small model is asked a
+        couple of cases. Empty where neither is at hand.
+        """
+        cases = self.cases(panel)
+        if outside and cases.outside is None:
+            return ()
+        about = replace(cases, dataset=cases.part(outside))
+        found = read_asked(self.asking_folder, panel, about, self.replies(panel, outside))
+        if not found and not outside and self.size.asked_cases and panel == self.panels[0]:
+            spec = Spec(panel, "")
+            how = self.size.asked_cases, self.out / "asking"
+            found = asked_directly(self.panel_data(spec), self.prior(spec), cases, *how)
+        return found
+
+    @once
+    def replies(self, panel: str, outside: bool = False) -> tuple[Replies, ...]:
+        """Every file of raw replies, whatever the temperature and the weights."""
+        cases = self.cases(panel)
+        return tuple(read_replies(self.asking_folder, panel, replace(cases, dataset=cases.part(outside))))
+
+    # ----------------------------------------------------------------------- banks and methods
+
+    @once
+    def bank(self, panel: str, name: str, per_label: int | None = None, seed: int = 0) -> Bank:
+        whole = world.open_bank(self.cases(panel), name, self.banks_folder)
+        return whole if per_label is None else world.pool(whole, per_label, seed)
+
+    def bank_of(self, spec: Spec) -> Bank:
+        return self.bank(spec.panel, spec.bank, spec.per_label, spec.pool_seed)
+
+    def embedder_of(self, spec: Spec) -> Embedder:
+        return self._embedder(spec.embedder or self.embedder or self.cases(spec.panel).source.panel.embedder)
 
     @once
     def _embedder(self, name: str) -> Embedder:
@@ -167,44 +202,42 @@ class Context:
     def _vectors(self) -> dict[bytes, Float]:
         return read_vectors(self.banks_folder.parent)
 
-    def packaged(self, *names: str) -> tuple[str, ...]:
-        """Methods to show over the packaged bank: none with another embedder than the one that the bank ships with,
-        where models' own banks are the question (the main grid)."""
-        return () if self.embedder else names
-
-    def own_bank(self, panel: str, asked: Asked) -> str:
-        """The bank the asked model wrote itself, else the packaged one."""
-        return asked.model if asked.model in self.models(panel) else REFERENCE
-
-    # ----------------------------------------------------------------------- panel_data
-
-    def bank(self, spec: Spec) -> Bank:
-        return self._bank(spec.panel, spec.bank, spec.per_label, spec.pool_seed)
+    def panel_data(self, spec: Spec) -> PanelData:
+        return self._panel_data(spec.panel, self.embedder_of(spec), spec.bank, spec.per_label, spec.pool_seed)
 
     @once
-    def _bank(self, panel: str, name: str, per_label: int | None, seed: int) -> Bank:
-        whole = world.open_bank(self.cases(panel), name, self.banks_folder)
-        return whole if per_label is None else world.pool(whole, per_label, seed)
+    def _panel_data(self, panel: str, embedder: Embedder, *bank: Any) -> PanelData:
+        return PanelData.prepare(self.cases(panel).source.panel, self.bank(panel, *bank), embedder, reading="plain")
 
-    def panel_data(self, spec: Spec) -> engine.PanelData:
-        bank = Spec(spec.panel, "", spec.bank, per_label=spec.per_label, pool_seed=spec.pool_seed)
-        return self._panel_data(bank, self.embedder_name(spec))
-
-    @once
-    def _panel_data(self, bank: Spec, embedder: str) -> engine.PanelData:
-        panel = self.cases(bank.panel).source.panel
-        return engine.PanelData.prepare(panel, self.bank(bank), self._embedder(embedder), reading="plain")
-
-    def observations(self, panel: str, outside: bool = False) -> engine.Observations:
+    def observations(self, panel: str, outside: bool = False) -> Observations:
         """The labelled or the out-of-class cases, embedded."""
-        return self._observed(panel, self.embedder_name(Spec(panel, "")), outside)[0]
+        return self._observed(panel, self.embedder_of(Spec(panel, "")), outside)[0]
+
+    @once
+    def _observed(self, panel: str, embedder: Embedder, outside: bool) -> tuple[Observations, float]:
+        """The cases embedded, and what one of them takes."""
+        bank = (*self.packaged(REFERENCE), *self.models(panel), REFERENCE)[0]  # any: a case is read alike over all
+        panel_data = self._panel_data(panel, embedder, bank, None, 0)
+        texts = self.cases(panel).part(outside).texts
+        panel_data.observe(texts[:1])  # what an embedder loads on first use is no cost of a case
+        began = time.perf_counter()
+        observed = panel_data.observe(texts)
+        return observed, (time.perf_counter() - began) / max(len(texts), 1)
 
     def prior(self, spec: Spec) -> Prior:
         return Prior.from_probabilities(self.names(spec.panel), dict(spec.prior), spec.alpha0)
 
-    def fitted(self, spec: Spec) -> engine.Fitted:
+    def fitted(self, spec: Spec) -> Fitted:
         """The method fitted to its bank; kept for the rest of the run."""
         return self._fitted(spec)[0]
+
+    @once
+    def _fitted(self, spec: Spec) -> tuple[Fitted, float]:
+        network = str(self.network(spec)) if spec.method == "abi" else None
+        panel_data = self.panel_data(spec)
+        began = time.perf_counter()
+        fitted = fit_method(panel_data, Settings.named_alike(spec, network=network))
+        return fitted, time.perf_counter() - began
 
     def network(self, spec: Spec) -> Path:
         """The folder of the amortised network for a spec, trained on its bank when it is not there."""
@@ -221,24 +254,49 @@ class Context:
             settings["epochs"] = self.size.network_epochs if self.smoke else 500
         made_of = {"bank": panel_data.bank.identity, "embedder": panel_data.embedder.id}
         folder = self.out / "networks" / identity(settings, {"trained_as": spec.trained_as, **made_of})[:24]
-        engine.train_network(panel_data, self.prior(spec), folder, settings, vectors)
+        if not (folder / NETWORK_FILE).is_file():
+            from simdx.amortised.train import TrainSettings, train  # loads torch
+
+            prior, how = self.prior(spec), TrainSettings(**settings)
+            folder.mkdir(parents=True, exist_ok=True)
+            save(train(panel_data, how, prior=prior, vectors=vectors, spread=vectors is None), folder)
         return folder
 
     # ----------------------------------------------------------------------- answers
 
     @once
-    def answers(self, spec: Spec) -> Arrays:
-        """On all of a panel's labelled cases, from the store where they are: `probabilities`, what they cost
-        (`TIMES`) and, of a posterior on the simplex, `SECOND_ORDER`. No text, no embedding of a case."""
-        return self._answered(spec, outside=False)
+    def answers(self, spec: Spec, outside: bool = False) -> Arrays:
+        """On all of a panel's labelled cases, or those of no label, from the store where they are: `probabilities`,
+        what they cost (`TIMES`) and, of a posterior on the simplex, `SECOND_ORDER`. No text, no embedding of a case.
+        A set of answers is one chunk of the store, since its time is measured."""
+        cases, embedder = self.cases(spec.panel), self.embedder_of(spec)
+        dataset = cases.part(outside)
+        trained = (self.size.network_observations, self.size.network_epochs)
+        settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
+        hashes = {
+            "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank_of(spec).identity,
+            "embedder": embedder.id,
+        }  # fmt: skip
 
-    @once
-    def answers_outside(self, spec: Spec) -> Arrays | None:
-        """The same on its out-of-class cases; None where it has none."""
-        return None if self.cases(spec.panel).outside is None else self._answered(spec, outside=True)
+        def compute(texts: Sequence[str]) -> Arrays:
+            fitted, fit_seconds = self._fitted(spec)
+            observed, embed_seconds = self._observed(spec.panel, embedder, outside)
+            prior, n = self.prior(spec), max(len(texts), 1)
+            fitted.infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior costs no case
+            began = time.perf_counter()
+            posterior = fitted.infer(observed, prior).posterior
+            took = (fit_seconds, (time.perf_counter() - began) / n, embed_seconds)
+            found = {"probabilities": posterior.probabilities}
+            found |= {name: np.full(len(texts), value) for name, value in zip(TIMES, took, strict=True)}
+            if posterior.second_order is not None:
+                found |= {name: getattr(posterior.second_order, name) for name in SECOND_ORDER}
+            return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
 
-    def probabilities(self, spec: Spec) -> Float:
-        return self.answers(spec)["probabilities"]
+        key = identity(settings, hashes)[:32]
+        return self.store.answers(key, dataset.texts, compute, size=max(len(dataset.texts), 1))
+
+    def probabilities(self, spec: Spec, outside: bool = False) -> Float:
+        return self.answers(spec, outside)["probabilities"]
 
     def seconds(self, spec: Spec) -> dict[str, float]:
         return {name: float(self.answers(spec)[name][0]) for name in TIMES}
@@ -271,38 +329,6 @@ class Context:
         """A stream of its own for whatever is named: artefacts do not disturb each other's draws."""
         return np.random.default_rng([self.seed, int(content_hash(*what)[:12], 16)])
 
-    @once
-    def asked(self, panel: str) -> tuple[Asked, ...]:
-        """What language models answered when asked about this panel's cases, matched to them by id.
-
-        From the records of the asking experiments; in a smoke run without records a small model is asked a
-        couple of cases. Empty where neither is at hand.
-        """
-        found = read_asked(self.asking_folder, panel, self.cases(panel))
-        if not found and self.size.asked_cases and panel == self.panels[0]:
-            spec = Spec(panel, "")
-            about = self.panel_data(spec), self.prior(spec), self.cases(panel)
-            found = asked_directly(*about, self.size.asked_cases, self.out / "asking")
-        return found
-
-    @once
-    def orders(self, panel: str) -> tuple[Orders, ...]:
-        """The same for every order of the options, where that is on record."""
-        return read_orders(self.asking_folder, panel, self.cases(panel))
-
-    @once
-    def replies(self, panel: str) -> tuple[Replies, ...]:
-        """Every file of raw replies, whatever the temperature and the weights."""
-        return tuple(read_replies(self.asking_folder, panel, self.cases(panel)))
-
-    @once
-    def asked_outside(self, panel: str) -> tuple[Asked, ...]:
-        """What models answered about the out-of-class cases, from records; `positions` are theirs."""
-        cases = self.cases(panel)
-        if cases.outside is None:
-            return ()
-        return read_asked(self.asking_folder, panel, replace(cases, dataset=cases.outside))
-
     @cached_property
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on."""
@@ -317,59 +343,48 @@ class Context:
                 "data": cases.dataset.hash,
                 "outside": None if cases.outside is None else cases.outside.hash,
                 "panel": cases.source.panel.hash,
-                "banks": {name: self.bank(Spec(panel, "", name)).identity for name in banks},
+                "banks": {name: self.bank(panel, name).identity for name in banks},
             }
         return found
-
-    # ----------------------------------------------------------------------- inside
-
-    @once
-    def _observed(self, panel: str, embedder: str, outside: bool) -> tuple[engine.Observations, float]:
-        """The cases embedded, and what one of them takes."""
-        bank = (*self.packaged(REFERENCE), *self.models(panel), REFERENCE)[0]  # any: a case is read alike over all
-        panel_data = self.panel_data(Spec(panel, "", bank, embedder=embedder))
-        texts = self.cases(panel).part(outside).texts
-        panel_data.observe(texts[:1])  # what an embedder loads on first use is no cost of a case
-        began = time.perf_counter()
-        observed = panel_data.observe(texts)
-        return observed, (time.perf_counter() - began) / max(len(texts), 1)
-
-    @once
-    def _fitted(self, spec: Spec) -> tuple[engine.Fitted, float]:
-        network = str(self.network(spec)) if spec.method == "abi" else None
-        panel_data = self.panel_data(spec)
-        began = time.perf_counter()
-        return engine.fit(panel_data, spec, network=network), time.perf_counter() - began
-
-    def _answered(self, spec: Spec, *, outside: bool) -> Arrays:
-        """A set of answers is one chunk of the store, since its time is measured."""
-        cases, embedder = self.cases(spec.panel), self.embedder_name(spec)
-        dataset = cases.part(outside)
-        trained = (self.size.network_observations, self.size.network_epochs)
-        settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
-        hashes = {
-            "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank(spec).identity,
-            "embedder": self._embedder(embedder).id,
-        }  # fmt: skip
-
-        def compute(texts: Sequence[str]) -> Arrays:
-            fitted, fit_seconds = self._fitted(spec)
-            observed, embed_seconds = self._observed(spec.panel, embedder, outside)
-            prior, n = self.prior(spec), max(len(texts), 1)
-            fitted.infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior costs no case
-            began = time.perf_counter()
-            posterior = fitted.infer(observed, prior).posterior
-            took = (fit_seconds, (time.perf_counter() - began) / n, embed_seconds)
-            found = {"probabilities": posterior.probabilities}
-            found |= {name: np.full(len(texts), value) for name, value in zip(TIMES, took, strict=True)}
-            if posterior.second_order is not None:
-                found |= {name: getattr(posterior.second_order, name) for name in SECOND_ORDER}
-            return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
-
-        key = identity(settings, hashes)[:32]
-        return self.store.answers(key, dataset.texts, compute, size=max(len(dataset.texts), 1))
 
 
 def _hash(folder: Path, places: Iterable[Path]) -> str:
     parts = ((p.relative_to(folder).as_posix(), sha256(p.read_bytes()).hexdigest()) for p in sorted(places))
     return content_hash(*(word for part in parts for word in part))
+
+
+# --------------------------------------------------------------------------- what an artefact measures
+
+
+class Measured(NamedTuple):
+    """What one artefact measured. `n` counts cases by panel; `notes` say what was left out, and why."""
+
+    data: Mapping[str, Any]
+    n: Mapping[str, int]
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return plain(self._asdict())
+
+
+def plain(value: Any) -> Any:
+    """JSON-able copy: arrays become lists, numpy scalars Python numbers, NaN and infinity None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def per_panel(measure: Callable[[Context, str], Any]) -> Callable[[Context], Measured]:
+    """What is measured on one panel, on every panel of the run."""
+
+    @wraps(measure)
+    def measured(context: Context) -> Measured:
+        return Measured({panel: measure(context, panel) for panel in context.panels}, context.n)
+
+    return measured

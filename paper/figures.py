@@ -10,24 +10,23 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from paper.answers import METHODS, theirs_name
 from paper.tables import method_name
-from paper.theirs import beside, data_of_panel, quotes
+from paper.theirs import Quote, beside, data_of_panel, quotes
+from paper.world import METHODS, theirs_name
 
 Data = Mapping[str, Any]
 Figures = dict[str, Figure]
-# name, value, 95 % or None, the paper's value or None
-Dot = tuple[str, Any, Sequence[float] | None, float | None]
+# name, value, 95 % or None, the paper's figure or None
+Dot = tuple[str, Any, Sequence[float] | None, Quote | None]
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 matplotlib.rcParams.update({"svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
                             "axes.spines.right": False, "svg.hashsalt": "paper"})  # fmt: skip
 
 
 def svg(figure: Figure) -> str:
     """Inline SVG without date and doctype, so that the same figures give the same bytes."""
-    out = io.StringIO()
-    figure.savefig(
-        out, format="svg", bbox_inches="tight", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    )
+    out, without = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", bbox_inches="tight", metadata=without)
     return out.getvalue()[out.getvalue().index("<svg") :]
 
 
@@ -41,18 +40,15 @@ def dots(axis: str, rows: Iterable[Dot], x: tuple[float, float] | None = None) -
             axes.plot(around, (i, i), color="#0072b2", linewidth=1.5)
         axes.plot(value, i, "o", color="#0072b2", markersize=4)
         if theirs is not None:
-            axes.plot(theirs, i, "D", markerfacecolor="none", markeredgecolor="#d55e00", markersize=5)
+            axes.plot(theirs.value, i, "D", markerfacecolor="none", markeredgecolor="#d55e00", markersize=5)
     axes.set_yticks(range(len(shown)), [row[0] for row in shown])
     axes.invert_yaxis()
     axes.set_xlabel(axis)
     if x:
         axes.set_xlim(*x)
-    elif shown and min(row[1] or 0 for row in shown) < 0:
+    elif shown and min(row[1] for row in shown) < 0:
         axes.axvline(0, color="#888", linewidth=0.8)
     return figure
-
-
-Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 def lines(labels: tuple[str, str], series: Lines, *, log: bool = False) -> Figure:
@@ -69,26 +65,31 @@ def lines(labels: tuple[str, str], series: Lines, *, log: bool = False) -> Figur
     return figure
 
 
-def by_method(artefact: str, metric: str, axis: str, x: tuple[float, float]) -> Callable[[Data], Figures]:
+def by_panel(draw: Callable[[str, Any], Figure]) -> Callable[[Data], Figures]:
+    """The same figure for each panel."""
+    return lambda data: {panel: draw(panel, part) for panel, part in data.items()}
+
+
+@by_panel
+def main_results(panel: str, rows: Data) -> Figure:
+    return dots("accuracy", _by_method("main-results", "accuracy", panel, rows), (0, 1))
+
+
+@by_panel
+def error_detection(panel: str, rows: Data) -> Figure:
+    return dots("error-detection AUROC", _by_method("error-detection", "error_auroc", panel, rows), (0.2, 1))
+
+
+def _by_method(artefact: str, metric: str, panel: str, rows: Data) -> list[Dot]:
     """One metric of every row, beside the paper's of the same method."""
-
-    def draw(data: Data) -> Figures:
-        found = {}
-        for panel, rows in data.items():
-            quotes_ = {name: beside(artefact, metric, panel, theirs_name(row["method"])) for name, row in rows.items()}
-            found[panel] = dots(axis, [
-                (name, row[metric], row["ci"].get(metric), None if (q := quotes_[name]) is None else q.value)
-                for name, row in rows.items()
-            ], x)  # fmt: skip
-        return found
-
-    return draw
+    theirs = {name: beside(artefact, metric, panel, theirs_name(row["method"])) for name, row in rows.items()}
+    return [(name, row[metric], row["ci"].get(metric), theirs[name]) for name, row in rows.items()]
 
 
-def risk_coverage(data: Data) -> Figures:
+@by_panel
+def risk_coverage(_: str, rows: Data) -> Figure:
     axes = ("coverage, most certain first", "error rate")
-    curves = {panel: {n: (c["coverage"], c["risk"]) for n, c in rows.items()} for panel, rows in data.items()}
-    return {panel: lines(axes, curve) for panel, curve in curves.items()}
+    return lines(axes, {name: (curve["coverage"], curve["risk"]) for name, curve in rows.items()})
 
 
 def ternary(data: Data) -> Figures:
@@ -105,40 +106,33 @@ def ternary(data: Data) -> Figures:
     return {f"{data['panel']}: 200 accepted draws each and their mean; corners: {', '.join(data['labels'])}": figure}
 
 
-def significance(data: Data) -> Figures:
-    found = {}
-    for panel, part in data.items():
-        rows = []
-        for name, row in part["differences"].items():
-            theirs = beside("significance", "delta_ece", panel, row["way"], each=True)
-            rows.append((name, row["ece"]["difference"], row["ece"]["ci"], None if theirs is None else theirs.value))
-        found[panel] = dots("Δ ECE (right of nought: M-SMC is better)", rows)
-    return found
+@by_panel
+def significance(panel: str, part: Data) -> Figure:
+    rows = [
+        (name, row["ece"]["difference"], row["ece"]["ci"],
+         beside("significance", "delta_ece", panel, row["way"], each=True))
+        for name, row in part["differences"].items()
+    ]  # fmt: skip
+    return dots("Δ ECE (right of nought: M-SMC is better)", rows)
 
 
-def prior_sensitivity(data: Data) -> Figures:
-    return {
-        panel: lines(("odds given to a wrong label", "accuracy"), {
-            method_name(name): ([row["count"] for row in sweep],
-                                [row["misleading"]["accuracy"]["value"] for row in sweep])
-            for name, sweep in variants.items()
-        }, log=True)
-        for panel, variants in data.items()
-    }  # fmt: skip
+@by_panel
+def prior_sensitivity(_: str, variants: Data) -> Figure:
+    series = {
+        method_name(name): ([row["count"] for row in sweep], [row["misleading"]["accuracy"]["value"] for row in sweep])
+        for name, sweep in variants.items()
+    }
+    return lines(("odds given to a wrong label", "accuracy"), series, log=True)
 
 
-def out_of_class(data: Data) -> Figures:
-    found = {}
-    for panel, rows in data.items():
-        shown: list[Dot] = []
-        for row in rows:
-            theirs = beside("out-of-class", "entropy_bits", panel, row["paper"])
-            shown.append(
-                (f"{row['method']}: outside", row["outside"], row["outside_ci"], theirs.value if theirs else None)
-            )
-            shown.append((f"{row['method']}: inside", row["inside"], row["inside_ci"], None))
-        found[panel] = dots("predictive entropy, bits", shown)
-    return found
+@by_panel
+def out_of_class(panel: str, rows: Sequence[Data]) -> Figure:
+    shown: list[Dot] = []
+    for row in rows:
+        theirs = beside("out-of-class", "entropy_bits", panel, row["paper"])
+        shown.append((f"{row['method']}: outside", row["outside"], row["outside_ci"], theirs))
+        shown.append((f"{row['method']}: inside", row["inside"], row["inside_ci"], None))
+    return dots("predictive entropy, bits", shown)
 
 
 def smc_dynamics(data: Data) -> Figures:
@@ -155,22 +149,19 @@ def smc_dynamics(data: Data) -> Figures:
 
 
 def pool_size(data: Data) -> Figures:
-    found = {}
-    for panel in dict.fromkeys(row["panel"] for row in data["rows"]):
-        series: dict[str, tuple[list[float], list[float]]] = {}
-        for row in (r for r in data["rows"] if r["panel"] == panel and r["distinct"][0] >= r["size"]):
+    found: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    for row in data["rows"]:
+        series = found.setdefault(row["panel"], {})
+        if row["distinct"][0] >= row["size"]:
             x, y = series.setdefault(f"{METHODS[row['method']]}, {row['bank']}", ([], []))
             x.append(row["size"])
             y.append(row["means"]["accuracy"])
-        found[panel] = lines(("simulations a label", "accuracy"), series, log=True)
-    return found
+    return {panel: lines(("simulations a label", "accuracy"), series, log=True) for panel, series in found.items()}
 
 
 def temperature_ablation(data: Data) -> Figures:
-    found = {}
-    for panel in dict.fromkeys(one["panel"] for one in data["series"]):
-        series = {f"{one['what']}, {one['model']}": ([p["temperature"] for p in one["points"]],
-                                                    [p["ece"]["value"] for p in one["points"]])
-                  for one in data["series"] if one["panel"] == panel}  # fmt: skip
-        found[panel] = lines(("temperature", "ECE"), series)
-    return found
+    found: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    for one in data["series"]:
+        points = [p["temperature"] for p in one["points"]], [p["ece"]["value"] for p in one["points"]]
+        found.setdefault(one["panel"], {})[f"{one['what']}, {one['model']}"] = points
+    return {panel: lines(("temperature", "ECE"), series) for panel, series in found.items()}

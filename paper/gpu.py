@@ -4,7 +4,7 @@
     SIMDX_BANKS=grid/banks SIMDX_ASKING=grid/asking python -m paper run --out grid/records --embedder wordllama+mpnet
     SIMDX_BANKS=grid/banks-facets SIMDX_ASKING=grid/asking python -m paper run --out grid/records-facets …
 
-Weights come by `simdx models pull MODEL`, or from the folder in $SIMDX_CACHE where there is no network.
+Weights come by `simdx models pull MODEL`, or from the folder in $SIMDX_HOME where there is no network.
 """
 
 import gzip
@@ -55,7 +55,7 @@ class Sampler:
     """
 
     def __init__(self, simulator: Any, seed: int) -> None:
-        self.never: Callable[[str], bool] | None = None  # says whether a text as begun is refused already
+        self.never: Callable[[str, str], bool] | None = None  # (text as begun, next token): is that token refused?
         self._torch, self._tokenizer, self._model = simulator.model_parts
         self._rendered: Callable[[str], str] = simulator.rendered_prompt
         torch, size = self._torch, self._model.config.vocab_size
@@ -134,7 +134,7 @@ class Sampler:
         """Tokens that make a refused text are drawn again without them; `begun` grows by what is kept."""
         drawn, wrong = token.tolist(), list(range(len(rows)))
         for _ in range(REDRAWN):
-            wrong = [i for i in wrong if self.never and self.never(begun[rows[i]] + self._words[drawn[i]])]
+            wrong = [i for i in wrong if self.never and self.never(begun[rows[i]], self._words[drawn[i]])]
             if not wrong:
                 break
             logits[wrong, [drawn[i] for i in wrong]] = -self._torch.inf
@@ -151,12 +151,14 @@ class Sampler:
         return before, "stop" if stop or length < len(tokens) else "length"
 
 
-def refusal(scrub: Scrubber) -> Callable[[str], bool]:
-    """Whether the end of a text as begun is what the scrubber drops a text for, or starts a new line."""
+def refusal(scrub: Scrubber) -> Callable[[str, str], bool]:
+    """Whether a token makes the end of a text what the scrubber drops it for, or starts a new line."""
 
-    def refused(text: str) -> bool:
-        end = text if len(text) <= TAIL else "…" + text[-TAIL:]
-        return "\n" in end or scrub.reason(end) in REFUSED
+    def refused(before: str, token: str) -> bool:
+        cut = len(before) - TAIL
+        end = "…" + before[cut:] if cut > 0 else before
+        # What the end is refused for without the token, a word cut in half perhaps, no other token mends.
+        return "\n" in token or (scrub.reason(end + token) in REFUSED and scrub.reason(end) not in REFUSED)
 
     return refused
 

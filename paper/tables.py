@@ -12,9 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from paper.answers import ASKED, D_SMC, M_SMC, METHODS, theirs_name
 from paper.theirs import Quote, beside, data_of_panel, doubted, quotes
-from paper.world import REFERENCE
+from paper.world import ASKED, D_SMC, M_SMC, METHODS, REFERENCE, theirs_name
 
 Data = Mapping[str, Any]
 Tables = dict[str, pd.DataFrame]
@@ -74,6 +73,11 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return made.where(made.notna(), NONE)
 
 
+def figures(row: Data, heads: Mapping[str, str], digits: int = 3) -> dict[str, str]:
+    """A cell for each metric of a row."""
+    return {head: figure(row, name, digits) for name, head in heads.items()}
+
+
 def metrics(
     artefact: str, panel: str, scores: Data, heads: Mapping[str, str], method: str | None, setting: str | None = None
 ) -> dict[str, Any]:
@@ -85,15 +89,12 @@ def metrics(
     return cells
 
 
-def scored(artefact: str, panel: str, rows: Mapping[str, Data], heads: Mapping[str, str], **more: Any) -> pd.DataFrame:
-    """One row a method with its metrics; `more` are columns as functions of the row."""
-    made = []
-    for name, row in rows.items():
-        scores = row.get("scores", row)
-        method = theirs_name(str(row["method"] if isinstance(row.get("method"), str) else name))
-        own = {head: cell(row) for head, cell in more.items()}
-        made.append({"method": name, "n": scores["n"], **own, **metrics(artefact, panel, scores, heads, method)})
-    return frame(made)
+def scored(artefact: str, panel: str, rows: Mapping[str, Data], heads: Mapping[str, str]) -> pd.DataFrame:
+    """One row a method with its metrics."""
+    return frame(
+        {"method": name, "n": row["n"]} | metrics(artefact, panel, row, heads, theirs_name(row["method"]))
+        for name, row in rows.items()
+    )
 
 
 ACCURACY = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE"}
@@ -101,9 +102,9 @@ ALL = {**ACCURACY, "macro_f1": "macro F1", "entropy_bits": "entropy, bits"}
 BITS = {"total_bits": "total", "aleatoric_bits": "aleatoric", "epistemic_bits": "epistemic", "alpha0": "α₀"}
 
 
-def by_panel(one: Callable[[str, Any], pd.DataFrame], what: str = "") -> Callable[[Data], Tables]:
+def by_panel(one: Callable[[str, Any], pd.DataFrame]) -> Callable[[Data], Tables]:
     """The same table for each panel."""
-    return lambda data: {f"{panel}{what}": one(panel, part) for panel, part in data.items()}
+    return lambda data: {panel: one(panel, part) for panel, part in data.items()}
 
 
 # --------------------------------------------------------------------------- tables 1 to 4, figure 2
@@ -133,50 +134,54 @@ def main_results(data: Data) -> Tables:
     return found
 
 
+@by_panel
 def distribution_aware(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
-    def their_time(row: Data) -> str | None:
-        found = beside("distribution-aware", "latency_s", panel, theirs_name(row["method"]))
-        return None if found is None else seconds(found.value)
-
-    return scored(
-        "distribution-aware", panel, {row["name"]: row for row in rows}, ACCURACY,
-        **{"time a case": lambda r: seconds(r["seconds"]), "inference alone": lambda r: seconds(r["inference_seconds"]),
-           "latency, paper": their_time},
-    )  # fmt: skip
+    made = []
+    for row in rows:
+        method = theirs_name(row["method"])
+        theirs = beside("distribution-aware", "latency_s", panel, method)
+        times = {"time a case": seconds(row["seconds"]), "inference alone": seconds(row["inference_seconds"]),
+                 "latency, paper": None if theirs is None else seconds(theirs.value)}  # fmt: skip
+        scores = metrics("distribution-aware", panel, row["scores"], ACCURACY, method)
+        made.append({"method": row["name"], "n": row["scores"]["n"]} | times | scores)
+    return frame(made)
 
 
 DETECTION = {"accuracy": "accuracy", "error_auroc": "error AUROC", "e_aurc": "E-AURC", "risk_at_80": "risk at 80 %"}
-error_detection = by_panel(lambda panel, rows: scored("error-detection", panel, rows, DETECTION))
+
+
+@by_panel
+def error_detection(panel: str, rows: Data) -> pd.DataFrame:
+    return scored("error-detection", panel, rows, DETECTION)
 
 
 def _temperature(row: Data) -> str | None:
     return None if row.get("temperature") is None else f"{row['temperature']:.2f}"
 
 
+@by_panel
 def calibrated_embedding(panel: str, part: Data) -> pd.DataFrame:
     heads = {**ACCURACY, "nll": "NLL", "error_auroc": "error AUROC"}
-    made = []
-    for name, row in part["rows"].items():
-        cells = metrics("calibrated-embedding", panel, row["scores"], heads, name)
-        made.append({"method": name, "T": _temperature(row), **cells})
-    return frame(made)
+    return frame(
+        {"method": name, "T": _temperature(row)} | metrics("calibrated-embedding", panel, row["scores"], heads, name)
+        for name, row in part["rows"].items()
+    )
 
 
+@by_panel
 def risk_coverage(panel: str, rows: Data) -> pd.DataFrame:
-    found = []
-    for name, row in rows.items():
-        cells = {"method": name, "n": row["n"], **{f"risk at {c}": number(r) for c, r in row["risk_at"].items()}}
-        for at in (80, 100):
-            theirs = printed("risk-coverage", f"risk_at_{at}", panel, theirs_name(row["method"]))
-            cells[f"at {at} %, paper"] = theirs
-        found.append(cells | {"rank correlation of risk with coverage": number(row["rises"], digits=2)})
-    return frame(found)
+    return frame(
+        {"method": name, "n": row["n"]} | {f"risk at {c}": number(r) for c, r in row["risk_at"].items()}
+        | {f"at {at} %, paper": printed("risk-coverage", f"risk_at_{at}", panel, theirs_name(row["method"]))
+           for at in (80, 100)}
+        | {"rank correlation of risk with coverage": number(row["rises"], digits=2)}
+        for name, row in rows.items()
+    )  # fmt: skip
 
 
 def ternary(data: Data) -> Tables:
     heads = {"top": "top probability", "from_middle": "distance of the mean from the middle", "spread": "spread"}
-    rows = ({"cases": name, "n": one["n"]} | {h: figure(one, m) for m, h in heads.items()}
-            for name, one in data["groups"].items())  # fmt: skip
+    rows = ({"cases": name, "n": one["n"]} | figures(one, heads) for name, one in data["groups"].items())
     return {"Medians over cases": frame(rows)}
 
 
@@ -189,13 +194,10 @@ def uncertainty_decomposition(data: Data) -> Tables:
         for name, one in methods.items():
             about = {"panel": panel, "method": method_name(name)}
             for group, parts in one["spread"].items():
-                theirs = {
-                    f"{head}, paper": printed("uncertainty-decomposition", part, panel, METHODS.get(name))
-                    if group == "all" else None
-                    for part, head in heads.items()
-                }  # fmt: skip
-                cells = {head: figure(parts, part) for part, head in heads.items()}
-                spreads.append(about | {"cases": group, "n": parts["total_bits"]["n"]} | cells | theirs)
+                method = METHODS.get(name) if group == "all" else None
+                theirs = {f"{head}, paper": printed("uncertainty-decomposition", part, panel, method)
+                          for part, head in heads.items()}  # fmt: skip
+                spreads.append(about | {"cases": group, "n": parts["total_bits"]["n"]} | figures(parts, heads) | theirs)
             aurocs.append(about | {key: figure(one["auroc"], key, 2) for key in one["auroc"]})
     return {
         "Medians and quartiles; the paper's: mean over models of their medians, least and most": frame(spreads),
@@ -204,22 +206,20 @@ def uncertainty_decomposition(data: Data) -> Tables:
 
 
 def paper_settings(data: Data) -> Tables:
-    rows = []
-    for panel, methods in data["panels"].items():
-        for name, one in methods.items():
-            if "scores" in one:
-                cells = {h: figure(one["scores"], m) for m, h in ACCURACY.items()}
-                rows.append({"panel": panel, "method": name, **cells, **{h: figure(one, m) for m, h in BITS.items()},
-                             "inference": seconds(one["seconds"])})  # fmt: skip
-    live = {"what": "D-SMC with fresh simulations of SmolLM2 (three cases)", "a case": None}
-    live["a case"] = seconds(data["live_d_smc_seconds"])
-    return {"The paper's schedule and training": frame(rows), "Live D-SMC": frame([live])}
+    rows = (
+        {"panel": panel, "method": name} | figures(one["scores"], ACCURACY) | figures(one, BITS)
+        | {"inference": seconds(one["seconds"])}
+        for panel, methods in data["panels"].items() for name, one in methods.items() if "scores" in one
+    )  # fmt: skip
+    what = "D-SMC with fresh simulations of SmolLM2 (three cases)"
+    live = frame([{"what": what, "a case": seconds(data["live_d_smc_seconds"])}])
+    return {"The paper's schedule and training": frame(rows), "Live D-SMC": live}
 
 
+@by_panel
 def model_banks(_: str, banks: Data) -> pd.DataFrame:
     return frame(
-        {"bank": bank, "method": name} | {h: figure(one["scores"], m) for m, h in ACCURACY.items()}
-        | {h: figure(one, m) for m, h in BITS.items()}
+        {"bank": bank, "method": name} | figures(one["scores"], ACCURACY) | figures(one, BITS)
         for bank, methods in banks.items() for name, one in methods.items()
     )  # fmt: skip
 
@@ -227,14 +227,16 @@ def model_banks(_: str, banks: Data) -> pd.DataFrame:
 DIFFERENCES = {"ece": "Δ ECE, debiased", "error_auroc": "Δ error AUROC", "e_aurc": "Δ E-AURC", "accuracy": "Δ accuracy"}
 
 
+@by_panel
 def significance(panel: str, part: Data) -> pd.DataFrame:
     return frame(
-        {"compared": name} | {head: figure(row, m) for m, head in DIFFERENCES.items()}
+        {"compared": name} | figures(row, DIFFERENCES)
         | {"Δ ECE, paper": printed("significance", "delta_ece", panel, row["way"], each=True)}
         for name, row in part["differences"].items()
     )  # fmt: skip
 
 
+@by_panel
 def bank_draws(_: str, banks: Data) -> pd.DataFrame:
     heads = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "error_auroc": "error AUROC", "e_aurc": "E-AURC",
              "80%": "risk at 80 %"}  # fmt: skip
@@ -259,50 +261,48 @@ def abi_fidelity(data: Data) -> Tables:
             "parameters": f"{row['parameters']:,}", "training, s": f"{training.get('seconds', 0):.0f}",
         }  # fmt: skip
         rows.append({"panel": row["panel"], "whose": f"ours, {row['objective']}", **own})
+    heads = {"agreement": "agreement", "correlation_of_means": "r of means", "kl_nats": "KL, nats, median",
+             "alpha0": "α₀, network / D-SMC", "abi_right_where_they_differ": "right there: network, D-SMC",
+             "parameters": "parameters", "training_s": "training, s"}  # fmt: skip
     for key in ("oral", "multicare"):
-        found = {q.quantity: quoted(q) for q in quotes("abi-fidelity", data=key)}
-        rows.append({"panel": key, "whose": "paper", "agreement": found.get("agreement"),
-                     "r of means": found.get("correlation_of_means"), "KL, nats, median": found.get("kl_nats"),
-                     "α₀, network / D-SMC": found.get("alpha0"), "right there: network, D-SMC":
-                     found.get("abi_right_where_they_differ"), "parameters": found.get("parameters"),
-                     "training, s": found.get("training_s")})  # fmt: skip
+        found = {heads[q.quantity]: quoted(q) for q in quotes("abi-fidelity", data=key) if q.quantity in heads}
+        rows.append({"panel": key, "whose": "paper"} | found)
     return {"The network against D-SMC, case by case (in brackets: two seeds of D-SMC)": frame(rows)}
 
 
 # --------------------------------------------------------------------------- S6 to S14
 
 
+@by_panel
 def entropy_strata(panel: str, methods: Data) -> pd.DataFrame:
-    def theirs(name: str, quantity: str, band: str) -> str | None:
-        method = theirs_name(name)
-        return printed("entropy-strata", quantity, panel, method, setting=band) if method else None
-
-    return frame(
-        {"method": name, "certainty": band, "n": one["n"], "share": number(one["share"]),
-         "share, paper": theirs(name, "share", band),
-         "accuracy": number(one["accuracy"], one["ci"]) if one["n"] else None,
-         "accuracy, paper": theirs(name, "accuracy", band)}
-        for name, bands in methods.items() for band, one in bands.items()
-    )  # fmt: skip
+    rows = []
+    for name, band, one in ((name, band, one) for name, bands in methods.items() for band, one in bands.items()):
+        setting = band if (method := theirs_name(name)) else None
+        theirs = {q: printed("entropy-strata", q, panel, method, setting=setting) for q in ("share", "accuracy")}
+        rows.append({"method": name, "certainty": band, "n": one["n"], "share": number(one["share"]),
+                     "share, paper": theirs["share"],
+                     "accuracy": number(one["accuracy"], one["ci"]) if one["n"] else None,
+                     "accuracy, paper": theirs["accuracy"]})  # fmt: skip
+    return frame(rows)
 
 
 PRIOR = {"prior_on_true": "prior on the true label", "posterior_on_true": "posterior on it", "accuracy": "accuracy"}
 
 
+@by_panel
 def prior_sensitivity(panel: str, variants: Data) -> pd.DataFrame:
     rows = []
-    for name, sweep in variants.items():
-        for row in sweep:
-            for kind in ("informative", "misleading"):
-                setting = {1: "uniform", 5: kind}.get(row["count"])
-                if row["count"] == 1 and kind == "misleading":
-                    continue
-                about = {"method": method_name(name), "odds": f"{row['count']:g} to 1", "prior": setting or kind}
-                method = METHODS.get(name) if setting else None
-                rows.append(about | metrics("prior-sensitivity", panel, row[kind], PRIOR, method, setting))
+    every = ((name, row) for name, sweep in variants.items() for row in sweep)
+    for name, row in every:
+        for kind in ("informative", "misleading")[: 1 if row["count"] == 1 else 2]:  # an even prior is one
+            setting = {1: "uniform", 5: kind}.get(row["count"])
+            about = {"method": method_name(name), "odds": f"{row['count']:g} to 1", "prior": setting or kind}
+            method = METHODS.get(name) if setting else None
+            rows.append(about | metrics("prior-sensitivity", panel, row[kind], PRIOR, method, setting))
     return frame(rows)
 
 
+@by_panel
 def out_of_class(panel: str, rows: Sequence[Data]) -> pd.DataFrame:
     def cell(row: Data, name: str) -> str | None:
         return None if row[name] is None else figure(row, name, 2)
@@ -332,30 +332,29 @@ def smc_dynamics(data: Data) -> Tables:
     found = {}
     for panel, methods in data["panels"].items():
         for method, one in methods.items():
-            rows = [
-                {"population": s["population"]}
-                | {h: None if s[m] is None else figure(s, m, 0 if m in ("simulations", "ess") else 3)
-                   for m, h in heads.items()}
-                | {f"{h}, paper": printed("smc-dynamics", m, panel, METHODS[method],
-                                                setting=str(s["population"] - 1)) for m, h in heads.items()}
-                for s in one["steps"]
-            ]  # fmt: skip
-            found[f"{panel}, {METHODS[method]}: means over {one['n']} cases; the paper counts from nought"] = frame(
-                rows
-            )
-    if data["example"]:
-        steps, heads = data["example"]["steps"], {"p_label": "mass", "entropy_bits": "entropy", "epsilon": "ε"}
-        found[f"Worked example: {data['example']['id']}"] = frame(
-            {"population": s["population"]}
-            | metrics("smc-dynamics", "case-reports", s, heads, "D-SMC, one case", str(s["population"] - 1))
-            for s in steps
+            rows = []
+            for step in one["steps"]:
+                t, name = step["population"], METHODS[method]
+                ours = {head: None if step[m] is None else figure(step, m, 0 if m in ("simulations", "ess") else 3)
+                        for m, head in heads.items()}  # fmt: skip
+                theirs = {f"{head}, paper": printed("smc-dynamics", m, panel, name, setting=str(t - 1))
+                          for m, head in heads.items()}  # fmt: skip
+                rows.append({"population": t} | ours | theirs)
+            title = f"{panel}, {METHODS[method]}: means over {one['n']} cases; the paper counts from nought"
+            found[title] = frame(rows)
+    if example := data["example"]:
+        heads, where = {"p_label": "mass", "entropy_bits": "entropy", "epsilon": "ε"}, ("smc-dynamics", "case-reports")
+        found[f"Worked example: {example['id']}"] = frame(
+            {"population": s["population"]} | metrics(*where, s, heads, "D-SMC, one case", str(s["population"] - 1))
+            for s in example["steps"]
         )
     return found
 
 
 def algorithm_1(data: Data) -> Tables:
     names = ("accuracy", "closed_form_accuracy", "total_variation", "simulations")
-    rows = ({"panel": panel, "n": one["n"]} | {name.replace("_", " "): figure(one, name) for name in names}
+    heads = {name: name.replace("_", " ") for name in names}
+    rows = ({"panel": panel, "n": one["n"]} | figures(one, heads)
             | {"cases by populations reached": ", ".join(f"{n} at {t}" for t, n in one["populations"].items())}
             for panel, one in data["panels"].items())  # fmt: skip
     return {"A stratified sample, no text used twice within a case, S = 100, T = 5": frame(rows)}
@@ -420,7 +419,7 @@ def runtime(data: Data) -> Tables:
 def embedding_ablation(data: Data) -> Tables:
     heads, found = {**ACCURACY, "entropy_bits": "entropy"}, {}
     for panel, rows in data["scores"].items():
-        made = [{"method": name, **{h: figure(one, m) for m, h in heads.items()}} for name, one in rows.items()]
+        made = [{"method": name} | figures(one, heads) for name, one in rows.items()]
         for setting in dict.fromkeys(q.setting for q in quotes("embedding-ablation", data=data_of_panel(panel))):
             cells = {h: printed("embedding-ablation", m, panel, setting=setting) for m, h in heads.items()}
             made.append({"method": f"paper: M-SMC, {setting}", **cells})
@@ -435,7 +434,7 @@ def quantisation_ablation(data: Data) -> Tables:
         for pair in (one for one in data.values() if one["panel"] == panel):
             both = zip(pair["banks"], pair["m-smc"], strict=True)
             for name, one in {**{f"{M_SMC}, {b}": s for b, s in both}, **pair["asked"]}.items():
-                rows[name] = {h: figure(one, m) for m, h in heads.items()}
+                rows[name] = figures(one, heads)
         for q in quotes("quantisation-ablation", data=data_of_panel(panel)):
             cells = rows.setdefault(f"paper: {q.method}, {q.setting}", {})
             cells[heads[q.quantity]] = quoted(q) or NONE
@@ -447,8 +446,7 @@ def option_orders(data: Data) -> Tables:
     heads = {**ACCURACY, "error_auroc": "error AUROC"}
     return {
         f"{name}: another order changes {one['order_changes_answer']:.0%} of the answers": frame(
-            {"options": order, **{h: figure(scores, m) for m, h in heads.items()}}
-            for order, scores in one["rows"].items()
+            {"options": order} | figures(scores, heads) for order, scores in one["rows"].items()
         )
         for name, one in data.items()
     }
@@ -481,6 +479,7 @@ def pool_size(data: Data) -> Tables:
     return found
 
 
+@by_panel
 def post_hoc_calibration(panel: str, blocks: Sequence[Data]) -> pd.DataFrame:
     heads = {**ACCURACY, "auroc": "class AUROC"}
     return frame(
@@ -505,7 +504,7 @@ def settings(_: Data) -> Tables:
 
 def prompts(_: Data) -> Tables:
     """Table S20: the prompts of the ensemble. Ours are our own, of the same kind."""
-    from paper.engine import PARAPHRASES
+    from simdx.baselines.asking import PARAPHRASES
 
     return {"Eight paraphrases of the question": pd.DataFrame({"ours": list(PARAPHRASES)})}
 

@@ -6,11 +6,9 @@ contradicts itself about it, a sentence that says how. Ours are printed beside t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -19,8 +17,7 @@ from simdx.errors import BadInput
 KEYS = ("model", "method", "setting")
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """One number of the paper; `low` and `high` are the interval, quartiles or range printed with it."""
 
     artefact: str
@@ -34,6 +31,30 @@ class Quote:
     low: float | None = None
     high: float | None = None
     doubts: tuple[str, ...] = ()
+
+
+@cache
+def on_file() -> dict[str, Any]:
+    """What `theirs.yaml` holds."""
+    return yaml.safe_load(Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8"))
+
+
+@cache
+def _quotes() -> tuple[Quote, ...]:
+    found = []
+    for t in on_file()["tables"]:
+        for row in t["rows"]:
+            keys = dict(zip(t["by"], map(str, row), strict=False))
+            for quantity, cell in zip(t["columns"], row[len(t["by"]) :], strict=True):
+                if cell is None:
+                    continue
+                value, low, high = cell if isinstance(cell, list) else (cell, None, None)
+                about = {"artefact": t["artefact"], "data": t["data"], "quantity": quantity, **keys}
+                doubts = tuple(doubt["why"].strip() for doubt in on_file()["doubts"]
+                               if all(about.get(k) in ([v] if isinstance(v, str) else v)
+                                      for k, v in doubt["where"].items()))  # fmt: skip
+                found.append(Quote(**about, value=value, place=t["place"], low=low, high=high, doubts=doubts))
+    return tuple(found)
 
 
 def quotes(artefact: str | None = None, **wanted: str | None) -> tuple[Quote, ...]:
@@ -56,22 +77,13 @@ def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | N
     found = [q for q in quotes(artefact, quantity=quantity, **wanted) if q.model is not None]
     if not found:
         return None
-    values, first = [q.value for q in found], found[0]
-    doubts = tuple(dict.fromkeys(doubt for q in found for doubt in q.doubts))
-    return Quote(
-        artefact, quantity, sum(values) / len(values), first.place, first.data, None, first.method, first.setting,
-        min(values), max(values), doubts,
-    )  # fmt: skip
+    values, doubts = [q.value for q in found], dict.fromkeys(doubt for q in found for doubt in q.doubts)
+    mean = found[0]._replace(value=sum(values) / len(values), model=None, setting=None)
+    return mean._replace(low=min(values), high=max(values), doubts=tuple(doubts))
 
 
 def beside(
-    artefact: str,
-    quantity: str,
-    panel: str,
-    method: str | None = None,
-    *,
-    setting: str | None = None,
-    each: bool = False,
+    artefact: str, quantity: str, panel: str, method: str | None = None, setting: str | None = None, each: bool = False
 ) -> Quote | None:
     """The figure for that panel's counterpart: as it is printed, else (or with `each`) its models' mean."""
     data = data_of_panel(panel)
@@ -94,28 +106,3 @@ def doubted() -> dict[str, list[Quote]]:
         for why in q.doubts:
             found.setdefault(why, []).append(q)
     return found
-
-
-@cache
-def on_file() -> dict[str, Any]:
-    """What `theirs.yaml` holds."""
-    return yaml.safe_load(Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8"))
-
-
-def _touches(doubt: Mapping[str, Any], about: Mapping[str, str | None]) -> bool:
-    return all(about.get(k) in ([v] if isinstance(v, str) else v) for k, v in doubt["where"].items())
-
-
-@cache
-def _quotes() -> tuple[Quote, ...]:
-    found = []
-    for t in on_file()["tables"]:
-        for row in t["rows"]:
-            keys = dict(zip(t["by"], map(str, row), strict=False))
-            for quantity, cell in zip(t["columns"], row[len(t["by"]) :], strict=True):
-                if cell is not None:
-                    value, low, high = cell if isinstance(cell, list) else (cell, None, None)
-                    about = {"artefact": t["artefact"], "data": t["data"], "quantity": quantity, **keys}
-                    why = tuple(doubt["why"].strip() for doubt in on_file()["doubts"] if _touches(doubt, about))
-                    found.append(Quote(**about, value=value, place=t["place"], low=low, high=high, doubts=why))
-    return tuple(found)

@@ -24,8 +24,10 @@ ORDER = [
 LONGEST = 400  # lines
 # file -> why it is one all the same
 LONG = {
+    "amortised/train.py": "observations, their targets and the training on them share their shapes",
     "answer.py": "the answer and the sentences that every reader shows of it",
     "classifier.py": "the front door is one class",
+    "cli/bank.py": "ten verbs of one noun, which say the same of a folder",
     "methods/calibration.py": "by rehearsal, by the library and by labelled cases: one idea, shared scores",
     "review.py": "forms out, forms in and what was said share one sheet of scales and hashes",
 }

@@ -14,7 +14,7 @@ from simdx.decide import desk
 from simdx.decide.policy import Policy
 from simdx.methods import RECIPE_VERSION, Settings, fitted
 from simdx.runs import PARTS
-from simdx.scale.workers import Job, digest
+from simdx.scale.classify import Job, digest
 from simdx.types import Bank, Case, Label, Panel
 
 FIGURES = Path(__file__).with_name("recipe_figures.json")

@@ -14,8 +14,7 @@ labels          expectation maximisation (Saerens et al. 2002) on answers under 
                 by its probability of being one of the labels at all
 
 An interval is of resampled texts and rates, widened by what the labels' shares were off on other panels
-(`benchmarks/prevalence.py`, results/prevalence): a text that is given to the wrong label stays there in every
-resample.
+(results/prevalence): a text that is given to the wrong label stays there in every resample.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ def in_words(score: BankScore) -> str:
         f"{score.view_agreement:.3f}",
         f"  balance          {score.balance:.3f}   of the mean posterior (meant for evenly mixed cases)",
         f"  self-accuracy    {score.self_accuracy:.3f}   of the bank on itself, left out in turn",
-        f"  typicality       {score.typicality_median:.3f}   median; {score.typicality_low:.0%} of cases "
-        f"at or below {LOW_TYPICALITY:g}",
+        f"  typicality       {score.typicality_median:.3f}   of simulations are as unusual as the median "
+        f"case; at most {LOW_TYPICALITY:g} for {score.typicality_low:.0%}",
         f"  coverage         {score.coverage:.3f}   of the cases by the bank; of the bank by the cases "
         f"{score.usefulness:.3f}",
         f"  MMD²             {score.mmd_squared:.4f}   p {score.mmd_p:.3f}: the test {different}",

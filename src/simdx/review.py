@@ -31,7 +31,7 @@ from simdx.disk import cannot_write, filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.metrics.scores import Value, defined, undefined
 from simdx.report.page import fill
-from simdx.rows import data_blocks
+from simdx.rows import data_blocks, jsonl_rows
 from simdx.types import NONE_OF_THESE, Case, Float, content_hash
 
 KEY_FILE = "review.json"
@@ -254,16 +254,10 @@ def read_scores(path: str | Path) -> list[Score]:
     path = Path(path)
     if not path.is_file():
         return []
-    try:
-        content = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise BadInput(f"{path.name} is not a readable UTF-8 file") from None
-    # By line feeds alone: `splitlines` would also cut at separators a reviewer's words may hold.
-    lines = content.removesuffix("\n").split("\n") if content else []
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, row in jsonl_rows(path):
         try:
-            found.append(Score.model_validate_json(line))
+            found.append(Score.model_validate(row))
         except ValidationError:
             raise BadInput(f"{path.name}, line {number}: not a stored score") from None
     return found
@@ -351,28 +345,27 @@ def summarise(sheet: ReviewSheet) -> dict[str, Any]:
     current = [s for s in stored if s.id in sent and sent[s.id].hash == s.text_hash]
     cases, roles = sorted({s.id for s in current}), {s.reviewer: s.role for s in current}
     names = sorted(roles)
-    points = {scale: np.full((len(cases), len(names)), np.nan) for scale in SCALES}
-    for score in current:
-        for scale, table in points.items():
-            table[cases.index(score.id), names.index(score.reviewer)] = getattr(score, scale)
+    reviewers = {name: {"role": roles[name], "n": sum(s.reviewer == name for s in current)} for name in names}
+    lowest: dict[str, dict[str, int]] = {case: {} for case in cases}
     scales: dict[str, dict[str, Any]] = {}
     reasons: dict[str, str] = {}
-    for scale, table in points.items():
+    for scale in SCALES:
+        table = np.full((len(cases), len(names)), np.nan)
+        for s in current:
+            table[cases.index(s.id), names.index(s.reviewer)] = getattr(s, scale)
         values = _summary_of(table)
         counts = {str(i): int((table == i).sum()) for i in range(LOWEST, HIGHEST + 1)}
         scales[scale] = {key: value.value for key, value in values.items()} | {"counts": counts}
         reasons |= {f"{scale}.{key}": value.reason for key, value in values.items() if value.reason}
-    reviewers = {}
-    for i, name in enumerate(names):
-        means = {scale: float(np.nanmean(table[:, i])) for scale, table in points.items()}
-        n = sum(score.reviewer == name for score in current)
-        reviewers[name] = {"role": roles[name], "n": n, **means}
-    revise: list[dict[str, Any]] = []
-    for i, case in enumerate(cases):
-        lowest = {scale: int(np.nanmin(table[i])) for scale, table in points.items()}
-        if min(lowest.values()) < ACCEPTED:
-            said = [score.feedback for score in current if score.id == case and score.feedback]
-            revise.append({"id": case, **lowest, "feedback": said})
+        for name, column in zip(names, table.T, strict=True):
+            reviewers[name][scale] = float(np.nanmean(column))
+        for case, row in zip(cases, table, strict=True):
+            lowest[case][scale] = int(np.nanmin(row))
+    revise: list[dict[str, Any]] = [
+        {"id": case, **least, "feedback": [s.feedback for s in current if s.id == case and s.feedback]}
+        for case, least in lowest.items()
+        if min(least.values()) < ACCEPTED
+    ]
     revise.sort(key=lambda row: min(row[scale] for scale in SCALES))  # the worst first
     # The diagnosis that a blinded reviewer names checks the gold label.
     named = [s for s in current if s.diagnosis and sent[s.id].label]

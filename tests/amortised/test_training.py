@@ -11,7 +11,8 @@ from scipy.special import gammaln
 from simdx.abc.dirichlet import dirichlet, of_dirichlet, prepare
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.amortised import fidelity, training_set
+from simdx.amortised import fidelity
+from simdx.amortised import train as training
 from simdx.amortised.network import ALPHA_FLOOR, Network
 from simdx.amortised.train import TrainingProgress, TrainSettings, train
 from simdx.bank.files import packaged_bank
@@ -31,7 +32,7 @@ TINY = {**SMALL, "count": 600, "epochs": 2}
 
 
 def test_a_bank_row_meets_its_own_label_without_itself(space: Space) -> None:
-    coordinates = training_set.from_bank(space)
+    coordinates = training.from_bank(space)
     for row in (0, 13, 30):
         own = space.label_index[row]
         others = (np.arange(len(space.bank)) != row) & (space.label_index == own)
@@ -43,14 +44,14 @@ def test_a_bank_row_meets_its_own_label_without_itself(space: Space) -> None:
     assert len(coordinates) == len(space.bank) + 3  # background rows are observations too
     assert coordinates[-1] == pytest.approx(space.class_means @ space.background[-1], abs=1e-6)
     alone = EmbeddedBank(np.eye(4, dtype=np.float32)[[0, 1, 2]], np.array([0, 1, 1]), 2, (4,))
-    coordinates = training_set.from_bank(Space.fit(alone, centre=False))
+    coordinates = training.from_bank(Space.fit(alone, centre=False))
     assert coordinates[0, 0] == pytest.approx(1.0)  # no other row of its label
     assert np.isfinite(coordinates).all()
 
 
 def test_spread_is_keyed_by_its_generator_and_covers_more_than_the_rows(space: Space) -> None:
-    base = training_set.from_bank(space)
-    first, again = (training_set.spread(np.random.default_rng(3), base, 5000) for _ in range(2))
+    base = training.from_bank(space)
+    first, again = (training.spread_over(np.random.default_rng(3), base, 5000) for _ in range(2))
     assert np.array_equal(first, again)
     assert np.isfinite(first).all()
     assert (first.max(axis=0) > base.max(axis=0)).all()
@@ -70,8 +71,8 @@ def test_targets_are_what_d_smc_answers(space: Space, prior: Prior) -> None:
     z = space.bank[::4]
     expected = dirichlet(space.class_means, z, prior, seed=5, draws=200, populations=5, shared=shared)
     coordinates = z.astype(np.float64) @ space.class_means.T
-    moments = training_set.accepted_moments(shared, coordinates, 200)
-    found = training_set.targets_from(moments, coordinates, np.zeros((len(z), 6)), shared.possible)
+    moments = training.accepted_moments(shared, coordinates, 200)
+    found = training.targets_from(moments, coordinates, np.zeros((len(z), 6)), shared.possible)
     second = expected.second_order
     # Both paths sum in single precision; one draw on the edge of 200 may fall either way.
     assert found.mean == pytest.approx(second.mean, abs=0.006)
@@ -81,16 +82,16 @@ def test_targets_are_what_d_smc_answers(space: Space, prior: Prior) -> None:
 
 def test_the_matched_dirichlet_has_that_mean_and_those_bits() -> None:
     mean, wanted = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05]]), np.array([0.1, 0.02])
-    second = of_dirichlet(training_set.matched_dirichlet(mean, wanted, np.array([10.0, 10.0])))
+    second = of_dirichlet(training.matched_dirichlet(mean, wanted, np.array([10.0, 10.0])))
     assert second.mean == pytest.approx(mean)
     assert second.epistemic_bits == pytest.approx(wanted, rel=1e-5)
 
 
-def make(space: Space, count: int, seed: int = 1, **more: Any) -> training_set.TrainingSet:
-    base = training_set.from_bank(space)
+def make(space: Space, count: int, seed: int = 1, **more: Any) -> training.TrainingSet:
+    base = training.from_bank(space)
     settings = {"prior": None, "populations": 4, "threads": 1, **more}
-    sample = lambda rng, n: training_set.spread(rng, base, n)  # noqa: E731
-    return training_set.make_training_set(space.class_means, sample, count, seed=seed, **settings)
+    sample = lambda rng, n: training.spread_over(rng, base, n)  # noqa: E731
+    return training.make_training_set(space.class_means, sample, count, seed=seed, **settings)
 
 
 def test_an_objective_is_largest_at_its_own_fit_and_the_papers_has_none(space: Space) -> None:
@@ -105,7 +106,7 @@ def test_an_objective_is_largest_at_its_own_fit_and_the_papers_has_none(space: S
 
 def test_sampled_priors_are_priors_and_reach_far() -> None:
     rng = np.random.default_rng(0)
-    priors = [training_set.sample_prior(rng, 6) for _ in range(500)]
+    priors = [training.sample_prior(rng, 6) for _ in range(500)]
     top = np.array([p.probabilities.max() for p in priors])
     assert top.min() == pytest.approx(1 / 6)
     assert top.max() > 0.9

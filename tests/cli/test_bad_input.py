@@ -17,6 +17,11 @@ CASES = [{"text": f"a case of the {label}, visit {i}", "label": label} for label
 # P stands for --panel oral-lesions, C for --panel oral-lesions --data good.jsonl.
 SAID = """
 quickstart --yes --out new                              | name at least two labels
+quickstart migraine --yes --no-serve --out new          | at least two labels
+quickstart "migraine, tension headache" --out new       | is one: name each separately
+quickstart migraine Migraine --out new                  | occurs more than once
+quickstart a b --simulator nonesuch --out new           | nonesuch
+quickstart a b --simulator nonesuch.gguf --out new      | nonesuch.gguf
 quickstart a b --register french --yes --out new        | register
 quickstart a b --out good.jsonl --yes                   | cannot be made
 classify P                                              | give a text
@@ -30,6 +35,10 @@ classify text --panel broken.yaml                       | is not valid YAML at l
 classify text --panel one.yaml                          | at least two labels
 classify text --panel tickets.yaml                      | has no bank
 classify text and more P                                | in quotes
+classify text P --file good.jsonl                       | not both
+classify P --file latin.txt                             | not UTF-8
+classify P --file note.docx                             | not plain text
+classify P --file big.txt                               | over 2 MB
 classify text P --prior gingivitis=.5                   | gingivitis
 classify text P --prior "oral mucocele"                 | LABEL=NUMBER
 classify text P --prior "oral mucocele=.7" "atrophic glossitis=.7" | at most 1
@@ -99,6 +108,8 @@ panel status zz                                         | zz
 panel calibrate tickets.yaml                            | bank
 panel calibrate oral-lesions --data foreign.jsonl       | is not a label of the panel
 panel calibrate oral-lesions --ask none.txt             | is packaged
+panel calibrate tickets.yaml --ask none.txt             | cannot be read
+panel calibrate tickets.yaml --ask good.jsonl --data good.jsonl | give only one of them
 panel prevalence P --unlabelled none.jsonl              | no file at none.jsonl
 panel prevalence P --unlabelled good.jsonl              | at least 30 texts
 panel compile oral-lesions --out good.jsonl             | is a file: give a folder
@@ -107,8 +118,14 @@ library show zz                                         | has no condition 'zz'
 models pull zz                                          | unknown model
 models verify zz                                        | unknown model
 bank ask --panel zz                                     | zz
+bank ask P --out no/such/p.txt                          | does not exist
 bank import                                             | say which panel
 bank import tickets.yaml empty.jsonl                    | no text of a label was found
+bank import tickets.yaml latin.csv                      | save the reply as plain text
+bank import tickets.yaml none.txt                       | cannot be read
+bank import tickets.yaml                                | give the reply
+bank import oral-lesions good.jsonl                     | give --out
+bank import P --from good.jsonl                         | --from needs --out
 bank import P --from none.parquet --out b               | give a JSONL, CSV or Parquet file
 bank import P --from none --out b                       | give a JSONL, CSV or Parquet file
 bank show none                                          | not a finished bank
@@ -129,6 +146,8 @@ bank build P --out b --per-label 3 --simulator scripted --background 100001 | of
 bank build P --out b --per-label 3 --seed -1            | --seed
 bank conditions P --per-label 3                         | --simulator
 bank conditions P --out folder                          | names a folder
+bank conditions P --out one.yaml                        | exists already
+bank conditions P --out no/such/x.txt                   | does not exist
 abi train --objective best --count 300                  | best
 abi train --out good.jsonl                              | is a file: give a folder
 abi report --data none.jsonl --network none             | no network at 'none'
@@ -176,14 +195,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {
         "empty.yaml": "", "broken.yaml": "labels: [a", "one.yaml": "labels: [a]\n",
         "tickets.yaml": "register: general\nlabels: [zzyzx one, zzyzx two]\n",
-        "odd-policy.yaml": "thresholds: {confident: high}", "empty.jsonl": "", "garbage.jsonl": "no json",
+        "odd-policy.yaml": "thresholds: {confident: high}", "note.docx": "a case",
+        "empty.jsonl": "", "garbage.jsonl": "no json",
         "good.jsonl": "\n".join(map(json.dumps, CASES)),
         "foreign.jsonl": "\n".join(json.dumps({**row, "label": "flu"}) for row in CASES),
         "unlabelled.csv": "text,label\nA soft lip,oral mucocele\nA hard lip,\n",
     }  # fmt: skip
     for name, text in texts.items():
         Path(name).write_text(text, encoding="utf-8")
-    Path("latin.csv").write_bytes("text,label\nL\xe4sion,oral mucocele\n".encode("latin-1"))
+    for name in ("latin.csv", "latin.txt"):
+        Path(name).write_bytes("text,label\nL\xe4sion,oral mucocele\n".encode("latin-1"))
+    with Path("big.txt").open("wb") as file:
+        file.truncate(2_000_001)
     parquet.write_table(pa.table({"id": ["1"], "text": ["A soft lip."]}), "in.parquet")
 
 

@@ -33,9 +33,6 @@ def test_a_prompt_is_printed_or_written(cli: Cli, panel: Path, tmp_path: Path) -
     told = cli("bank", "ask", "--panel", panel, "--out", out, "--texts-per-label", 60, "--json").json
     assert told["files"] == [str(out), *(str(tmp_path / f"prompt-{i}.txt") for i in range(2, 4))]
     assert [Path(name).read_text() for name in told["files"]] == told["prompts"]
-    assert (
-        "does not exist" in cli("bank", "ask", "--panel", panel, "--out", tmp_path / "no" / "p.txt").complaint
-    )
 
 
 def test_replies_become_the_panel_s_bank(cli: Cli, panel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,22 +53,6 @@ def test_replies_become_the_panel_s_bank(cli: Cli, panel: Path, monkeypatch: pyt
     before = panel.read_text()
     assert cli("bank", "import", panel, *REPLIES).code == 0
     assert panel.read_text() == before  # it names its bank already
-
-
-def test_slips_are_one_line(cli: Cli, panel: Path, tmp_path: Path) -> None:
-    chatter, binary = tmp_path / "chatter.txt", tmp_path / "reply.docx"
-    chatter.write_text("I'm sorry, I cannot do that.")
-    binary.write_bytes(b"PK\x03\x04\xff\xfe")
-    for given, said in (
-        ((panel, chatter), "no text of a label was found in the reply"),
-        ((panel, binary), "save the reply as plain text"),
-        ((panel, tmp_path / "none.txt"), "cannot be read"),
-        ((panel,), "give the reply"),
-        (("oral-lesions", REPLIES[0]), "give --out"),
-        (("--panel", panel, "--from", REPLIES[0]), "--from needs --out"),
-    ):
-        assert said in cli("bank", "import", *given).complaint
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["chatter.txt", panel.name, "reply.docx"]
 
 
 def test_a_server_is_asked_the_same(cli: Cli, panel: Path, monkeypatch: pytest.MonkeyPatch) -> None:

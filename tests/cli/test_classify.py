@@ -87,15 +87,6 @@ def test_files(cli: Cli, tmp_path: Path) -> None:
     good = tmp_path / "case.txt"
     good.write_text(CASE, encoding="utf-8-sig")
     assert cli("classify", "--file", good, *ORAL, "--json").json["label"] == "oral mucocele"
-    latin = tmp_path / "latin.txt"
-    latin.write_bytes("déjà vu".encode("latin-1"))
-    assert "not UTF-8" in cli("classify", "--file", latin, *ORAL).complaint
-    big = tmp_path / "big.txt"
-    big.write_text("word " * 1_000_001)
-    assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
-    assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
-    (tmp_path / "note.docx").write_text(CASE)
-    assert "not plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
 
 
 def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: Path) -> None:

@@ -88,11 +88,3 @@ def test_lines_of_a_pipe_and_none_of_these(
     told = cli("panel", "calibrate", panel, "--ask", table, "--json").json
     assert (told["labelled"], told["needed"], told["calibration"]) == (2, FEWEST_CASES, None)
     assert {row["label"] for row in labels_of(panel)} == {"none of these"}
-
-
-def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path, texts: Path) -> None:
-    for given, said in (
-        ((panel, "--ask", panel.with_name("nowhere.txt")), "cannot be read"),
-        ((panel, "--ask", texts, "--data", texts), "give only one of them"),
-    ):
-        assert said in cli("panel", "calibrate", *given).complaint

@@ -62,27 +62,6 @@ def test_nothing_is_built_that_nobody_approved(cli: Cli, tmp_path: Path, typed) 
     assert not (out / "bank").exists()
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("migraine", "--yes"), "at least two labels"),
-        (("migraine, tension headache",), "is one: name each separately"),
-        (("migraine", "Migraine"), "occurs more than once"),
-        (("a", "b", "--simulator", "nonesuch"), "nonesuch"),
-        (("a", "b", "--simulator", "nonesuch.gguf"), "nonesuch.gguf"),
-    ],
-)
-def test_a_slip_is_one_line_before_anything_is_asked(
-    cli: Cli, tmp_path: Path, typed, args: tuple[str, ...], said: str
-) -> None:
-    typed()
-    ran = cli("quickstart", "--out", tmp_path / "p", "--no-serve", *args)
-    assert ran.code == 2
-    (complaint,) = ran.err.strip().splitlines()
-    assert said in complaint
-    assert not (tmp_path / "p").exists()
-
-
 def test_a_rehearsal_that_repeats_the_bank_is_left_out(tmp_path: Path) -> None:
     """As SmolLM2 does: `panel calibrate --inside` refuses the bank's texts, and quickstart ended there."""
     (tmp_path / "rehearsal").mkdir()

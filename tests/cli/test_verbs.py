@@ -46,7 +46,6 @@ def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
     shown = cli("panel", "show", path, "--json").json["labels"]
     assert [(x["name"], x["description"]) for x in shown] == [("a: b", ""), ("c", 'of "x", y=z')]
     assert cli("panel", "check", path, "--json").json["ok"] is True
-    assert "exists already" in cli("panel", "new", path).complaint
     before = path.read_text()
     path.write_text(before.replace('"c"', '"a: b"'))
     assert "more than once" in cli("panel", "check", path).complaint
@@ -57,7 +56,6 @@ def test_models_verbs(cli: Cli) -> None:
     assert rows["wordllama"]["here"] is True
     assert rows["smollm2"]["sha256"]
     assert cli("models", "verify", "wordllama").code == 0
-    assert "smollm2" in cli("models", "pull", "nope").complaint
 
 
 def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from simdx.decide.policy import (
     Policy,
     RiskFile,
     Thresholds,
-    Tried,
     check_policy,
     most_allowed,
     policy_data,
@@ -34,7 +33,7 @@ from simdx.decide.tune import largest_entropy, tune_on_simulated
 from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.methods import AnswerTable
-from simdx.types import Float, Panel, SecondOrder
+from simdx.types import Float, Mask, Panel, SecondOrder
 from tests.decide.test_decision import ONE, UTILITY
 
 RECORD = AcceptEvidence("cases", 40, 30, 1, 100, 0, upper_end(0, 100), {"bank": "b"})
@@ -185,7 +184,7 @@ def test_what_a_record_lacks(change: dict[str, object], said: str | None) -> Non
 
 def test_a_record_is_counted_and_survives_the_file(toy_panel: Panel) -> None:
     accepted, wrong = np.arange(30) < 20, np.arange(30) % 10 == 0
-    inside, outside = Tried(accepted, None), Tried(np.arange(80) == 3, None)
+    inside, outside = (np.where(passed, -np.inf, np.inf) for passed in (accepted, np.arange(80) == 3))
     found = AcceptEvidence.counted(inside, wrong, outside, {"bank": "b"}, "mine")
     assert (found.inside, found.accepted, found.wrong, found.outside, found.outside_accepted) == (
         30, 20, 2, 80, 1,
@@ -202,20 +201,21 @@ def test_where_too_many_outside_cases_pass_a_limit_is_set_and_counted_on_other_c
     assert most_allowed(58) == -1
     assert [most_allowed(n) for n in (59, 200, 786)] == [0, 4, 29]
     rng = np.random.default_rng(1)
-    inside, outside = Tried(np.ones(300, dtype=bool), rng.beta(1, 40, 300)), rng.beta(4, 4, 400)
+    inside, outside = rng.beta(1, 40, 300), rng.beta(4, 4, 400)
     some = rng.random(400) < 0.2  # outside cases that look like inside ones in everything else
 
-    def counted(beyond: Tried) -> AcceptEvidence:
-        return AcceptEvidence.counted(inside, np.zeros(300, dtype=bool), beyond, {}, "mine")
+    def counted(passed: Mask, none: Float) -> AcceptEvidence:
+        tried = np.where(passed, none, np.inf)
+        return AcceptEvidence.counted(inside, np.zeros(300, dtype=bool), tried, {}, "mine")
 
-    found = counted(Tried(some, outside))
+    found = counted(some, outside)
     assert found.none_limit is not None
     assert ((outside < found.none_limit) & some).sum() == int(most_allowed(400) * 2 / 3)
     assert 0 < found.outside_accepted <= most_allowed(400)
-    assert found.accepted == (inside.none < found.none_limit).sum() > 200
+    assert found.accepted == (inside < found.none_limit).sum() > 200
     assert not list(found.shortcomings())
-    assert counted(Tried(some & (outside > 0.9), outside)).none_limit is None
-    none = counted(Tried(some, np.zeros(400)))  # nothing separates them: the limit lets nothing through
+    assert counted(some & (outside > 0.9), outside).none_limit is None
+    none = counted(some, np.zeros(400))  # nothing separates them: the limit lets nothing through
     assert none.accepted == 0
     assert list(none.shortcomings())
 

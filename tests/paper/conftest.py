@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper.answers import Size
 from paper.context import Context
-from paper.world import pool
+from paper.world import Size, pool
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.datasets import load_oral
 from simdx.panels import load_source

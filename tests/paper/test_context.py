@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper import engine
-from paper.answers import SECOND_ORDER, TIMES, Spec
 from paper.context import Bootstrap, Context
-from paper.measures.ablations import temperature_ablation
-from paper.measures.scores import unreadable
-from paper.world import Variant, pool, written_by_variants
+from paper.scores import temperature_ablation, unreadable
+from paper.world import SECOND_ORDER, TIMES, Spec, Variant, pool, written_by_variants
 from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.methods import fitted
@@ -48,17 +45,17 @@ def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context
 
 def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Spec(PANEL, "d-smc")
-    first, outside = context.answers(spec), context.answers_outside(spec)
+    first, outside = context.answers(spec), context.answers(spec, True)
     again = small_context(context.out, context.banks_folder, context.asking_folder)
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr(engine, "fit", refuse)
+    monkeypatch.setattr("paper.context.fit_method", refuse)
     second = again.answers(spec)
     assert set(first) == set(second) == {"probabilities", *TIMES, *SECOND_ORDER}
     assert all(np.array_equal(array, second[name]) for name, array in first.items())
-    assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
+    assert np.array_equal(outside["probabilities"], again.answers(spec, True)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
     monkeypatch.setattr(fitted, "RECIPE_VERSION", fitted.RECIPE_VERSION + 1)
@@ -68,11 +65,11 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 
 def test_banks_by_models_stand_beside_the_packaged_parts(context: Context, tmp_path: Path) -> None:
     assert context.banks(PANEL) == ("bank_a", "bank_b", "small")
-    assert set(context.bank(Spec(PANEL, "m-smc", "small")).counts.values()) == {10}
-    parts = [context.bank(Spec(PANEL, "m-smc", name)) for name in ("bank_a", "bank_b", "reference")]
+    assert set(context.bank(PANEL, "small").counts.values()) == {10}
+    parts = [context.bank(PANEL, name) for name in ("bank_a", "bank_b", "reference")]
     assert len(parts[0].texts) + len(parts[1].texts) == len(parts[2].texts)
     with pytest.raises(BadInput, match="no bank of oral-lesions by nobody"):
-        context.bank(Spec(PANEL, "m-smc", "nobody"))
+        context.bank(PANEL, "nobody")
     # One run in another way stands for no simulator of its own.
     write_banks(tmp_path, {"m": 3, "m-q8_0": 3, "m-t0.4": 3, "m-n90": 3})
     assert written_by_variants(PANEL, tmp_path) == {
@@ -134,7 +131,7 @@ def test_raw_replies_are_read_as_the_product_reads_them(tmp_path: Path) -> None:
     assert asked["EF"].probabilities[0] == pytest.approx([1 / 3, 2 / 3, 0])
     assert asked["EF"].readable.tolist() == [3.0] * 4
     assert (asked["EF"].seconds_per_case, asked["ML"].seconds_per_case) == (2.0, pytest.approx(0.2))
-    (orders,) = context.orders(PANEL)
+    orders = next(one for one in context.replies(PANEL) if one.method == "logits")
     assert orders.at(1)[0].argmax() == 1
     (series,) = [s for s in temperature_ablation(context).data["series"] if s["what"] != "ML"]
     assert (series["what"], [p["temperature"] for p in series["points"]]) == ("EF", [0.2, 0.6])
@@ -152,15 +149,12 @@ def test_intervals_hold_what_they_are_of() -> None:
     x = np.random.default_rng(0).normal(size=400)
     boot = Bootstrap(np.random.default_rng(1), 2000)
     half = 1.96 * x.std() / 20
-    assert boot.mean(x) == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
+    assert boot.of(np.mean, x) == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
     low, high = boot.of(np.median, x)
     assert low < np.median(x) < high
     assert boot.of(np.median, np.zeros(0)) is boot.of(lambda _: None, x) is None
 
 
-def test_methods_and_the_front_door_are_called_in_one_file_and_nothing_installed_knows_of_it() -> None:
-    called = re.compile(r"simdx\.(?:methods|classifier|baselines|decide|evaluate)\b")
-    callers = {file.name for file in (ROOT / "paper").rglob("*.py") if called.search(file.read_text("utf-8"))}
-    assert callers == {"engine.py"}
+def test_nothing_installed_knows_of_the_paper() -> None:
     imports = re.compile(r"^\s*(?:from|import) paper\b", re.M)
     assert not [f for f in (ROOT / "src").rglob("*.py") if imports.search(f.read_text("utf-8"))]

@@ -105,18 +105,20 @@ def test_a_held_text_never_says_what_is_refused() -> None:
     with torch.no_grad():
         free = [word for text, _ in sampler.texts(requests) for word in text.split()]
         often = max(set(free), key=free.count)
-        sampler.never = lambda text: text.endswith(often)
+        sampler.never = lambda before, token: (before + token).endswith(often)
         held = [word for text, _ in sampler.texts(requests) for word in text.split()]
     assert often not in held
     assert len(set(held)) > 5
 
 
-def test_a_text_as_begun_is_refused_for_a_name_and_for_a_new_line() -> None:
+def test_a_token_is_refused_for_a_name_and_for_a_new_line() -> None:
     panel = load_source("case-reports").panel
     refused = gpu.refusal(gpu.Scrubber.for_topic(panel, "malaria"))
-    assert all(refused(text) for text in ("She had malaria", "The final diagnosis was", "Fever.\n"))
-    assert not refused("She had a fever on every second day")
-    assert not refused("malaria " + "and a fever that came back every second day " * 3)
+    begun = (("She had mal", "aria"), ("The final diagnosis", " was"), ("Fever", ".\n"))
+    assert all(refused(before, token) for before, token in begun)
+    assert not refused("She had a fever on every second", " day")
+    assert not refused("malaria" + " and a fever that came back every second day" * 3, " again")
+    assert not refused("malaria", " is named already")
 
 
 def tiny_network() -> TransformersSimulator:

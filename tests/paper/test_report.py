@@ -8,8 +8,9 @@ import pytest
 
 from paper import report
 from paper.artefacts import Artefact, read_artefacts
+from paper.context import Measured
 from paper.figures import dots
-from paper.measures import Measured
+from paper.theirs import quotes
 from simdx.runs import Record
 from tests.conftest import ROOT
 
@@ -17,7 +18,7 @@ COMMITTED = ROOT / "results" / "paper"
 HOSTILE = "<img src=x onerror=alert(1)>"
 TOY = Artefact(
     "toy", f"Title {HOSTILE}", lambda _: Measured({}, {}), lambda d: {"T": pd.DataFrame([{"a": d["x"]}])},
-    lambda d: {"c": dots(d["x"], [(d["x"], 0.5, (0.4, 0.6), 0.7)])},
+    lambda d: {"c": dots(d["x"], [(d["x"], 0.5, (0.4, 0.6), quotes("main-results")[0])])},
 )  # fmt: skip
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from paper.__main__ import main
 from paper.artefacts import ARTEFACTS, Artefact, chosen, read_artefacts, run_artefacts
-from paper.context import Context
-from paper.measures import Measured
+from paper.context import Context, Measured
 from simdx.errors import BadInput, RunFailed
 from simdx.runs import NotRun
 from tests.conftest import shared_data

@@ -1,5 +1,6 @@
 """Pages: whatever a text, a label, a name or a file says, it is shown and never becomes markup."""
 
+import io
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +10,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from simdx.answer import NearCondition, OutsideAnswer, TextSpan
+from simdx.answer import NearCondition, OutsideAnswer, SentenceEffect, TextSpan
 from simdx.classifier import Classifier
 from simdx.errors import MissingExtra
 from simdx.metrics.gaps import SMALL
@@ -26,6 +28,7 @@ from simdx.report.page import (
     ternary,
     ternary_plot,
 )
+from simdx.report.terminal import print_answer
 from simdx.review import form_page
 from simdx.types import Bank
 from tests.service.conftest import tickets
@@ -85,6 +88,14 @@ def test_marks_of_a_text_and_the_nearest_condition(tmp_path: Path) -> None:
     assert page.count("The van burned.<strong class='unexplained'>not explained by ") == 1
     assert "None of these; nearest: fire &amp; smoke (emergency)." in page
     assert "struck through" in page
+    parts = (SentenceEffect(text="No refund <b>yet</b>. The parcel is late.", effect=0.2),)
+    explained = answer.model_copy(update={**changes, "sentences": parts})
+    quoted = "<td><s>No refund &lt;b&gt;yet&lt;/b&gt;</s>. The parcel is late.</td>"
+    assert quoted in render("tickets", [Section("one", text, explained)])
+    console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True)
+    print_answer(explained, console, text=text)
+    lines = console.export_text(styles=True).splitlines()
+    assert any("\x1b[9mNo refund <b>yet</b>\x1b[0m. The parcel" in line for line in lines)
     bare = answer.model_copy(update={"spans": (), "unexplained": (), "outside": None})
     plain = render("tickets", [Section("one", text, bare)])
     assert not any(word in plain for word in ("struck through", "<s ", "unexplained'>", "nearest:"))

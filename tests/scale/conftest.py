@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from simdx.abc.prior import Prior
 from simdx.methods import Settings
-from simdx.scale.workers import Job
+from simdx.scale.classify import Job
 from simdx.types import Bank, Panel
 from tests.loopback import until
 

@@ -18,15 +18,16 @@ from simdx.abc.prior import Prior
 from simdx.embedders.base import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
-from simdx.scale.blocks import RowColumns, cut, folder_at, write_whole
-from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
-from simdx.scale.workers import InProcesses, Job, in_this_process
+from simdx.scale.blocks import ParquetSource, folder_at, write_whole
+from simdx.scale.classify import DONE_FILE, Job, JobSummary, classify_parquet
+from simdx.scale.cluster import InProcesses, in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, pa, parquet, wait_for_parts, write_file
 
 
 def run(job: Job, source: object, out: object, how: Any = in_this_process, **more: Any) -> JobSummary:
-    return classify_parquet(job, str(source), str(out), how, **more)
+    source = source if isinstance(source, ParquetSource) else ParquetSource(str(source))
+    return classify_parquet(job, source, str(out), how, **more)
 
 
 def posteriors(table: Any) -> np.ndarray:
@@ -149,7 +150,7 @@ def test_inputs_that_cannot_be_worked_on(job: Job, cases, tmp_path: Path) -> Non
     (tmp_path / "bad" / "a.parquet").write_bytes(b"PAR1 no")
     for given, source, more, said in (
         (job, tmp_path / "nowhere", {}, "no Parquet file"),
-        (job, cases[0], {"columns": RowColumns(text="note")}, "no column 'note'"),
+        (job, ParquetSource(str(cases[0]), "note"), {}, "no column 'note'"),
         (replace(job, top=4), cases[0], {}, "from 1 to 3"),
         (job, tmp_path / "bad", {}, "not a Parquet file"),
         (job, "nosuch://bucket/x", {}, "fsspec"),
@@ -191,11 +192,11 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
 
 
 def test_blocks_depend_on_the_input_and_not_on_its_place(job: Job, cases, tmp_path: Path) -> None:
-    run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))  # rows are numbered
+    run(job, ParquetSource(str(cases[0]), id=None), tmp_path / "out")  # rows are numbered
     assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130
-    spans, digest = cut(str(cases[0]), RowColumns(), 16)
+    spans, digest = ParquetSource(str(cases[0])).cut(16)
     cases[0].rename(tmp_path / "elsewhere")
-    assert cut(str(tmp_path / "elsewhere"), RowColumns(), 16) == (spans, digest)
+    assert ParquetSource(str(tmp_path / "elsewhere")).cut(16) == (spans, digest)
     assert sum(span.rows for span in spans) == 130
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
-from simdx.scale.cluster import OnRay, connected
-from simdx.scale.workers import Job, in_this_process
+from simdx.scale.blocks import ParquetSource
+from simdx.scale.classify import DONE_FILE, Job, JobSummary, classify_parquet
+from simdx.scale.cluster import OnRay, connected, in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, wait_for_parts, write_file
 
@@ -66,7 +66,7 @@ def many(tmp_path: Path, toy_bank: Bank) -> Path:
 
 def check_against_one_process(job: Job, source: Path, out: Path, summary: JobSummary, scratch: Path) -> None:
     """Every row once, poisoned rows named, and not one bit different from a single process."""
-    classify_parquet(job, str(source), str(scratch), in_this_process, block_rows=40)
+    classify_parquet(job, ParquetSource(str(source)), str(scratch), in_this_process, block_rows=40)
     expected = answers(scratch)
     found = answers(out)
     assert found.column("id").to_pylist() == list(range(2400))
@@ -93,7 +93,7 @@ def test_as_one_process_whatever_the_number_of_workers(
     cluster: Any, job: Job, many: Path, tmp_path: Path, pools: OnRay
 ) -> None:
     out = tmp_path / "out"
-    summary = classify_parquet(job, str(many), str(out), pools, block_rows=40)
+    summary = classify_parquet(job, ParquetSource(str(many)), str(out), pools, block_rows=40)
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
 
 
@@ -114,7 +114,9 @@ def test_a_worker_and_a_node_killed_in_mid_run(cluster: Any, job: Job, many: Pat
             cluster.remove_node(doomed, allow_graceful=False)
             killed.append("node")
 
-    summary = classify_parquet(job, str(many), str(out), OnRay(3, 4, 0.5), block_rows=40, watch=watch)
+    summary = classify_parquet(
+        job, ParquetSource(str(many)), str(out), OnRay(3, 4, 0.5), block_rows=40, watch=watch
+    )
     assert killed == ["worker", "node"]
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
 
@@ -130,7 +132,7 @@ def test_a_killed_driver_and_the_run_that_goes_on(cluster: Any, job: Job, many: 
         driver.wait()
     assert not (out / DONE_FILE).exists()
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
-    summary = classify_parquet(job, str(many), str(out), SMALL, block_rows=40)
+    summary = classify_parquet(job, ParquetSource(str(many)), str(out), SMALL, block_rows=40)
     assert summary.blocks_before >= 5
     kept = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
     assert all(kept[name] == when for name, when in before.items())

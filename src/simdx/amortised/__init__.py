@@ -1,7 +1,6 @@
 """Amortised inference (ABI): a small network that answers what D-SMC would, in one forward pass.
 
-    training_set   observations from simulated text, and what D-SMC says about each
-    train          Adam on those targets (torch)
+    train          observations from simulated text, what D-SMC says about each, and Adam on that (torch)
     network        the trained network: numpy forward pass, file format, what it may be used for; as a method
     fidelity       network against D-SMC, case by case
 

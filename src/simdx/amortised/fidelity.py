@@ -74,10 +74,14 @@ def dirichlet_kl(p: Float, q: Float, possible: Mask) -> Float:
 
 def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
     """The fidelity figures; `gold` (N,) label positions, -1 where unknown, adds accuracies."""
-    ratio = c.abi.alpha0 / c.dsmc.alpha0
     epistemic = _correlation(c.abi.epistemic_bits, c.dsmc.epistemic_bits)
     between_seeds = _correlation(c.again.epistemic_bits, c.dsmc.epistemic_bits)
     share = None if epistemic is None or not between_seeds else epistemic / between_seeds
+    # Where the top classes differ: how close D-SMC itself was to a tie, and who was right.
+    differ, top = ~c.agree, np.sort(c.dsmc.mean, axis=1)
+    margin = top[:, -1] - top[:, -2]
+    bits = {name: of.total_bits[differ] for name, of in c.both.items()}
+    bits["elsewhere"] = c.dsmc.total_bits[c.agree]
     return {
         "n": len(c.kl),
         "draws": c.draws,
@@ -85,22 +89,26 @@ def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
         "agreement_between_seeds": float(np.mean(c.dsmc.mean.argmax(axis=1) == c.again.mean.argmax(axis=1))),
         "correlation_of_means": _correlation(c.abi.mean.ravel(), c.dsmc.mean.ravel()),
         "kl_nats": _quantiles(c.kl),
-        "alpha0_ratio": _quantiles(ratio),
+        "alpha0_ratio": _quantiles(c.abi.alpha0 / c.dsmc.alpha0),
         "epistemic_correlation": epistemic,
         "epistemic_between_seeds": between_seeds,
         "epistemic_share_of_ceiling": share,
         "epistemic_bits": {name: float(of.epistemic_bits.mean()) for name, of in c.both.items()},
         "total_bits": {name: float(of.total_bits.mean()) for name, of in c.both.items()},
         "accuracy": _accuracies(c, gold, np.ones(len(c.kl), dtype=bool)),
-        "disagreement": _disagreement(c, gold),
+        "disagreement": {
+            "n": int(differ.sum()),
+            "dsmc_margin": _quantiles(margin[differ]),
+            "dsmc_margin_elsewhere": _quantiles(margin[c.agree]),
+            "total_bits": {name: float(some.mean()) if len(some) else None for name, some in bits.items()},
+            "accuracy": _accuracies(c, gold, differ),
+        },
     }
 
 
 def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
     """Fidelity on cases of no label, and whether either method's bits tell them from the others (AUROC)."""
-    figures = summary(outside)
-    for name in ("accuracy", "disagreement"):
-        figures.pop(name)
+    figures = {k: v for k, v in summary(outside).items() if k not in ("accuracy", "disagreement")}
     figures["auroc"] = {
         method: {
             kind: ood_auroc(getattr(own, f"{kind}_bits"), getattr(outside.both[method], f"{kind}_bits")).value
@@ -116,37 +124,21 @@ def rows(c: Fidelity, ids: list[str], labels: tuple[str, ...]) -> list[dict[str,
     return [
         {
             "id": ids[i],
-            **{name: _row(of, i, labels) for name, of in c.both.items()},
+            **{
+                name: {
+                    "label": labels[int(of.mean[i].argmax())],
+                    "mean": dict(zip(labels, of.mean[i].tolist(), strict=True)),
+                    "alpha0": float(of.alpha0[i]),
+                    "epistemic_bits": float(of.epistemic_bits[i]),
+                }
+                for name, of in c.both.items()
+            },
             "agree": bool(c.agree[i]),
             "kl_nats": float(c.kl[i]),
             "alpha0_ratio": float(c.abi.alpha0[i] / c.dsmc.alpha0[i]),
         }
         for i in range(len(ids))
     ]
-
-
-def _row(second: SecondOrder, i: int, labels: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "label": labels[int(second.mean[i].argmax())],
-        "mean": {label: float(p) for label, p in zip(labels, second.mean[i], strict=True)},
-        "alpha0": float(second.alpha0[i]),
-        "epistemic_bits": float(second.epistemic_bits[i]),
-    }
-
-
-def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
-    """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
-    differ, top = ~c.agree, np.sort(c.dsmc.mean, axis=1)
-    margin = top[:, -1] - top[:, -2]
-    bits_of = {name: of.total_bits[differ] for name, of in c.both.items()}
-    bits_of["elsewhere"] = c.dsmc.total_bits[~differ]
-    return {
-        "n": int(differ.sum()),
-        "dsmc_margin": _quantiles(margin[differ]),
-        "dsmc_margin_elsewhere": _quantiles(margin[~differ]),
-        "total_bits": {name: float(bits.mean()) if len(bits) else None for name, bits in bits_of.items()},
-        "accuracy": _accuracies(c, gold, differ),
-    }
 
 
 def _accuracies(c: Fidelity, gold: Int | None, chosen: Mask) -> dict[str, Any] | None:
@@ -159,8 +151,7 @@ def _accuracies(c: Fidelity, gold: Int | None, chosen: Mask) -> dict[str, Any] |
 def _quantiles(values: Float) -> dict[str, float] | None:
     if len(values) == 0:
         return None
-    low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
-    return {"median": float(median), "q10": float(low), "q90": float(high)}
+    return dict(zip(("median", "q10", "q90"), np.quantile(values, [0.5, 0.1, 0.9]).tolist(), strict=True))
 
 
 def _correlation(a: Float, b: Float) -> float | None:
@@ -173,34 +164,29 @@ def _correlation(a: Float, b: Float) -> float | None:
 def in_words(record: dict[str, Any]) -> Iterator[str]:
     """What `simdx abi report` prints."""
 
-    def three(value: float | None) -> str:
+    def said(value: Any) -> str:
+        if isinstance(value, dict):
+            return f"{value['median']:.3f} (80 % in {value['q10']:.3f} to {value['q90']:.3f})"
         return "undefined" if value is None else f"{value:.3f}"
 
-    def spread(values: dict[str, float] | None) -> str:
-        if values is None:
-            return "undefined"
-        return f"{values['median']:.3f} (80 % in {values['q10']:.3f} to {values['q90']:.3f})"
-
+    r = {name: said(value) for name, value in record.items() if value is None or isinstance(value, float)}
+    r |= {name: said(record[name]) for name in ("kl_nats", "alpha0_ratio")}
     conditioned = ", prior-conditioned" if record["prior_conditioned"] else ""
     yield f"{record['panel']}, {record['embedder']}, objective {record['objective']}{conditioned}"
     yield f"  {record['n']} cases against D-SMC with {record['draws']} draws; two seeds of D-SMC in brackets"
-    seeds = three(record["agreement_between_seeds"])
-    yield f"  same top class            {three(record['agreement'])} [{seeds}]"
-    yield f"  correlation of means      {three(record['correlation_of_means'])}"
-    yield f"  KL of the fits, nats      {spread(record['kl_nats'])}"
-    yield f"  ratio of alpha0           {spread(record['alpha0_ratio'])}"
-    seeds = three(record["epistemic_between_seeds"])
-    yield f"  epistemic bits, correlated {three(record['epistemic_correlation'])} [{seeds}]"
+    yield f"  same top class            {r['agreement']} [{r['agreement_between_seeds']}]"
+    yield f"  correlation of means      {r['correlation_of_means']}"
+    yield f"  KL of the fits, nats      {r['kl_nats']}"
+    yield f"  ratio of alpha0           {r['alpha0_ratio']}"
+    yield f"  epistemic bits, correlated {r['epistemic_correlation']} [{r['epistemic_between_seeds']}]"
     differ = record["disagreement"]
     if differ["n"]:
-        yield f"  they differ on {differ['n']} cases; D-SMC's margin there {spread(differ['dsmc_margin'])}"
-        yield f"    and elsewhere {spread(differ['dsmc_margin_elsewhere'])}"
-        right = differ["accuracy"]
-        if right:
-            yield f"    right there: D-SMC {three(right['d-smc'])}, network {three(right['abi'])}"
-    outside = record["out_of_class"]
-    if outside:
-        yield f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}"
+        yield f"  they differ on {differ['n']} cases; D-SMC's margin there {said(differ['dsmc_margin'])}"
+        yield f"    and elsewhere {said(differ['dsmc_margin_elsewhere'])}"
+        if right := differ["accuracy"]:
+            yield f"    right there: D-SMC {said(right['d-smc'])}, network {said(right['abi'])}"
+    if outside := record["out_of_class"]:
+        yield f"  out of class, {outside['n']} cases: same top class {said(outside['agreement'])}"
         for method, found in outside["auroc"].items():
-            epistemic, entropy = three(found["epistemic"]), three(found["total"])
+            epistemic, entropy = said(found["epistemic"]), said(found["total"])
             yield f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}"

@@ -28,7 +28,7 @@ from simdx.methods.recipe import Recipe
 from simdx.models.registry import is_installed
 from simdx.types import Bank
 
-PANEL = "oral-lesions"
+PANEL, BOTH = "oral-lesions", "wordllama+minilm"
 CASE = (
     "A soft bluish swelling of the lower lip that comes and goes. It has been there for three weeks. No pain."
 )
@@ -41,11 +41,9 @@ def run(
 ) -> dict[str, Any]:
     from simdx.datasets import load_oral
 
-    starts = [cold_start(panel) for _ in range(cold)]
-    both = [
-        cold_start(panel, "--embedder", "wordllama+minilm")
-        for _ in range(cold if is_installed("minilm") else 0)
-    ]
+    minilm = is_installed("minilm")
+    alone = cold_start(panel, times=cold)
+    both = cold_start(panel, "--embedder", BOTH, times=cold) if minilm else None
     began = time.process_time()
     classifier = Classifier(panel)
     load_s = time.process_time() - began
@@ -55,11 +53,11 @@ def run(
     batch = least(lambda i: classifier.infer_batch(texts), repeats) / short
     split, floor = parts_of_an_answer(classifier, texts, repeats)
     return {
-        "cold_cpu_s": round(min(cpu for cpu, _, _ in starts), 3),
-        "cold_wall_s": round(min(wall for _, wall, _ in starts), 3),
-        "cold_peak_mb": round(max(peak for _, _, peak in starts), 1),
-        "cold_both_cpu_s": round(min(cpu for cpu, _, _ in both), 3) if both else None,
-        "cold_both_peak_mb": round(max(peak for _, _, peak in both), 1) if both else None,
+        "cold_cpu_s": alone["cpu_s"],
+        "cold_wall_s": alone["wall_s"],
+        "cold_peak_mb": alone["peak_mb"],
+        "cold_both_cpu_s": both and both["cpu_s"],
+        "cold_both_peak_mb": both and both["peak_mb"],
         "load_s": round(load_s, 4),
         "first_ms": round(first_ms, 2),
         "single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
@@ -70,24 +68,11 @@ def run(
         "ratio": round(batch / floor, 2),
         **{f"{name}_us": round(1e6 * seconds, 1) for name, seconds in split.items()},
         **by_scikit_learn(classifier.bank, texts, cases, repeats),
-        "minilm_us": by_minilm(texts[:MINILM_TEXTS]),
-        **by_both_experts(panel, texts[:MINILM_TEXTS], repeats),
+        **by_minilm(panel, texts[:MINILM_TEXTS], repeats, minilm),
         "texts": {"short": short, "long": long, "words": WORDS},
         "panel": panel,
         "cores": os.cpu_count(),
         "threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
-    }
-
-
-def by_both_experts(panel: str, texts: Sequence[str], repeats: int) -> dict[str, float | None]:
-    """An answer with MiniLM beside the light embedder, alone and in a batch."""
-    if not is_installed("minilm"):
-        return {"quality_single_ms": None, "quality_batch_us": None}
-    classifier = Classifier(panel, embedder="wordllama+minilm")
-    batch = least(lambda i: classifier.infer_batch([f"{text} {i}" for text in texts]), repeats) / len(texts)
-    return {
-        "quality_single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
-        "quality_batch_us": round(1e6 * batch, 1),
     }
 
 
@@ -116,20 +101,27 @@ def windows(bank: Bank, count: int) -> list[str]:
     return out
 
 
-def cold_start(panel: str, *options: str) -> tuple[float, float, float]:
-    """Processor time, time on the clock and peak memory (MB) of one process from its start to its end.
+def cold_start(panel: str, *options: str, times: int) -> dict[str, float]:
+    """Least processor time and time on the clock of one process from start to end, and its peak memory.
 
     An installed package is compiled to bytecode once, so the process may keep it even where this one may not.
     """
     command = [sys.executable, "-m", "simdx", "classify", CASE, "--panel", panel, "--json", *options]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RunFailed(f"simdx classify ended with {process.returncode}")
-    return used.ru_utime + used.ru_stime, time.perf_counter() - began, used.ru_maxrss / 1024
+    cpu, wall, peak = [], [], []
+    for _ in range(times):
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RunFailed(f"simdx classify ended with {process.returncode}")
+        cpu.append(used.ru_utime + used.ru_stime)
+        wall.append(time.perf_counter() - began)
+        peak.append(used.ru_maxrss / 1024)
+    return {"cpu_s": round(min(cpu), 3), "wall_s": round(min(wall), 3), "peak_mb": round(max(peak), 1)}
 
 
 def parts_of_an_answer(
@@ -185,12 +177,17 @@ def by_scikit_learn(bank: Bank, texts: Sequence[str], cases: Sequence[str], repe
     }
 
 
-def by_minilm(texts: Sequence[str]) -> float | None:
-    """Microseconds a text; None where MiniLM's weights are not here."""
+def by_minilm(panel: str, texts: Sequence[str], repeats: int, here: bool) -> dict[str, float | None]:
+    """MiniLM's embedding alone, and answers with it as the second expert; None where it is not `here`."""
+    if not here:
+        return dict.fromkeys(("minilm_us", "quality_single_ms", "quality_batch_us"))
     from simdx.embedders import embed_texts, get_embedder
 
-    if not is_installed("minilm"):
-        return None
-    embedder = get_embedder("minilm")
+    embedder, classifier = get_embedder("minilm"), Classifier(panel, embedder=BOTH)
     embed_texts(embedder, texts[:2])
-    return round(1e6 * least(lambda _: embed_texts(embedder, texts), 2) / len(texts), 1)
+    batch = least(lambda i: classifier.infer_batch([f"{text} {i}" for text in texts]), repeats) / len(texts)
+    return {
+        "minilm_us": round(1e6 * least(lambda _: embed_texts(embedder, texts), 2) / len(texts), 1),
+        "quality_single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
+        "quality_batch_us": round(1e6 * batch, 1),
+    }

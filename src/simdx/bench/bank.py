@@ -54,11 +54,11 @@ def run(
         simulator.close()
     if not totals["raw"][0] or not totals["build"][0]:
         raise RunFailed(f"simulator '{simulator.id}' generated nothing: the bench has nothing to compare")
-    speed = {what: tokens / seconds for what, (tokens, seconds) in totals.items()}
+    raw, build = (tokens / seconds for tokens, seconds in totals.values())
     return {
-        "raw_tok_s": speed["raw"],
-        "build_tok_s": speed["build"],
-        "ratio": speed["build"] / speed["raw"],
+        "raw_tok_s": raw,
+        "build_tok_s": build,
+        "ratio": build / raw,
         "conditions": {
             "simulator": simulator.id,
             "concurrency": simulator.concurrency,

@@ -198,11 +198,10 @@ class _BankModel:
     def __init__(self, problem: Workload, case: int) -> None:
         self.distance = (1 - problem.bank @ problem.cases[case]).astype(float)
         self.per_label = problem.labels.size // problem.n_labels
-        self.rng: np.random.Generator | None = None
-        self.process = -1
+        self.rng, self.process = np.random.default_rng(), os.getpid()
 
     def __call__(self, parameter: Any) -> dict[str, float]:
-        if self.rng is None or self.process != os.getpid():  # workers are forks: each needs its own stream
+        if self.process != os.getpid():  # workers are forks: each needs its own stream
             self.rng, self.process = np.random.default_rng(), os.getpid()
         row = int(parameter["y"]) * self.per_label + int(self.rng.integers(self.per_label))
         return {"rho": float(self.distance[row])}

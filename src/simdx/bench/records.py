@@ -40,12 +40,6 @@ def cases_of(labels: tuple[str, ...], inside: Path, outside: Path | None = None)
     return Cases(dataset, dataset.label_index(labels), beyond)
 
 
-def cases_in(folder: Path, labels: tuple[str, ...]) -> Cases:
-    """Of a folder as `simdx validate transfer` takes it."""
-    outside = folder / "ood.jsonl"
-    return cases_of(labels, folder / "cases.jsonl", outside if outside.is_file() else None)
-
-
 def parser(about: str) -> ArgumentParser:
     return ArgumentParser(description=about, formatter_class=RawTextHelpFormatter)
 

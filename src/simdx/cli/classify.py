@@ -6,14 +6,13 @@ import os
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from simdx.cli import options
-from simdx.cli.options import File
+from simdx.cli.options import File, Told, verb
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.errors import BadInput
 
@@ -27,19 +26,19 @@ MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifi
 MOST_NEAR = 10  # conditions that `--panel library` names
 
 
-@options.spread
+@verb()
 def classify(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
     *,
     panel: options.PanelNames = None,
-    file: Annotated[File, Option(help="Read the case from a UTF-8 file.")] = None,
+    file: Annotated[File, "Read the case from a UTF-8 file."] = None,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    policy: Annotated[File, Option(help="Decision policy (YAML); default: the panel's.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Also name what to ask for next.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Print the whole answer in words.")] = False,
+    policy: Annotated[File, "Decision policy (YAML); default: the panel's."] = None,
+    ask: Annotated[bool, "--ask", "Also name what to ask for next."] = False,
+    verbose: Annotated[bool, "--verbose", "-v", "Print the whole answer in words."] = False,
     json: options.AsJson = False,
-    html: Annotated[File, Option(help="Also write the answer as an HTML page.")] = None,
+    html: Annotated[File, "Also write the answer as an HTML page."] = None,
 ) -> None:
     """Classify one text: the probability of each label, with uncertainty, decision and evidence.
 
@@ -52,9 +51,16 @@ def classify(
 
     check_text(case, "the text")
     if panel == ["library"]:
-        _by_library(case, json)
+        say(json, *_by_library(case))
         return
-    names = _names(panel, chosen, policy)
+    names = panel or [""]  # refused with the packaged names
+    if len(set(names)) < len(names):
+        raise BadInput("a panel is named twice")
+    for_one = {
+        "--bank": chosen.bank, "--network": chosen.network, "--real": chosen.real_cases, "--policy": policy
+    }  # fmt: skip
+    if len(names) > 1 and (given := [option for option, value in for_one.items() if value is not None]):
+        raise BadInput(f"{given[0]} applies to one panel: ask about the others separately")
     priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
     classifiers = [chosen.classifier(name, policy=policy) for name in names]
@@ -107,46 +113,27 @@ def _page(
     note(f"wrote {html}")
 
 
-def _by_library(case: str, json: bool) -> None:
+def _by_library(case: str) -> Told:
     """Which of the library's conditions a text is most like: a search, whose answers are never accepted."""
     from simdx.answer import Answer, percent
     from simdx.library import nearest
 
-    found = nearest(case, MOST_NEAR)
+    found = nearest(case, 10_000)
+    first = [m.condition for m in found[:MOST_NEAR]]
+    score = {m.condition.name: m.score for m in found}
     reason = "the library's shares come from a search and are not calibrated probabilities"
-    rows = [
-        {"condition": m.condition.name, "probability": m.score, "emergency": m.condition.emergency}
-        for m in found
-    ]
-    lines = (
-        f"{percent(m.score):>9}  {m.condition.name}{' (emergency)' * m.condition.emergency}" for m in found
-    )
+    rows = [{"condition": c.name, "probability": score[c.name], "emergency": c.emergency} for c in first]
     keys = (name for name, field in Answer.model_fields.items() if not field.exclude)
     whole = dict.fromkeys(keys) | {
         "panel": "library",
         "method": "library",
-        "label": found[0].condition.name,
-        "posterior": {m.condition.name: m.score for m in nearest(case, 10_000)},
+        "label": first[0].name,
+        "posterior": score,
         "outside": {"nearest": rows},
         "decision": {"action": "test", "reason": reason, "reasons": [reason], "promise": None},
     }
-    say(json, whole, *lines, f"not accepted: {reason}")
-
-
-def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path | None) -> list[str]:
-    names = panels or [""]  # refused with the packaged names
-    if len(set(names)) < len(names):
-        raise BadInput("a panel is named twice")
-    given = {
-        "--bank": chosen.bank,
-        "--network": chosen.network,
-        "--real": chosen.real_cases,
-        "--policy": policy,
-    }
-    for option, value in given.items():
-        if value is not None and len(names) > 1:
-            raise BadInput(f"{option} applies to one panel: ask about the others separately")
-    return names
+    lines = (f"{percent(score[c.name]):>9}  {c.name}{' (emergency)' * c.emergency}" for c in first)
+    return whole, *lines, f"not accepted: {reason}"
 
 
 def read_case(text: str | None, file: Path | None) -> str:
@@ -159,30 +146,24 @@ def read_case(text: str | None, file: Path | None) -> str:
         return _decode(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     if text is None:
         raise BadInput("give a text, - for standard input, or --file F")
-    if problem := _no_case(text):
-        raise BadInput(f"'{text[:200]}' {problem}")
+    if not re.search(r"\s", text):  # one word that names a case would be answered as if it were one
+        missing = "looks like a file name, but there is no such file: give the text of the case, or --file F"
+        for found, said in (
+            (os.path.isfile(text), f"is a file: 'simdx classify --file {text}' reads the case in it"),
+            (os.path.isdir(text), "is a folder: --file takes a file with the text of one case"),
+            (
+                _ADDRESS.fullmatch(text),
+                "is a web address, and simdx fetches nothing: give the text of the case",
+            ),
+            (_FILE_NAME.fullmatch(text), missing),
+        ):
+            if found:
+                raise BadInput(f"'{text[:200]}' {said}")
     return text
 
 
 _FILE_NAME = re.compile(r"\S*[\w)-]\.([a-z][a-z0-9]{1,4}|parquet)", re.ASCII | re.IGNORECASE)
 _ADDRESS = re.compile(r"(https?|ftp|file)://\S+", re.IGNORECASE)
-
-
-def _no_case(text: str) -> str | None:
-    """What one word is that names a case instead of telling it: it would be answered as if it were one."""
-    if re.search(r"\s", text):
-        return None
-    if os.path.isfile(text):
-        return f"is a file: 'simdx classify --file {text}' reads the case in it"
-    if os.path.isdir(text):
-        return "is a folder: --file takes a file with the text of one case"
-    if _ADDRESS.fullmatch(text):
-        return "is a web address, and simdx fetches nothing: give the text of the case"
-    if _FILE_NAME.fullmatch(text):
-        return "looks like a file name, but there is no such file: give the text of the case, or --file F"
-    return None
-
-
 # Files of many cases, by name; and the first line of a table that is called otherwise.
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".xls")
 _DOCUMENTS = (".docx", ".doc", ".pdf", ".odt", ".rtf")
@@ -226,10 +207,11 @@ _STYLES = {"present": "", "negated": "strike", "possible": "italic"}
 _GREY = "bright_black"  # hypothetical, past, family, normal
 
 
+@verb()
 def read(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The text, or - for standard input.")] = None,
     *,
-    file: Annotated[File, Option(help="Read the text from a UTF-8 file.")] = None,
+    file: Annotated[File, "Read the text from a UTF-8 file."] = None,
     json: options.AsJson = False,
 ) -> None:
     """Show which findings of a text are present, negated, possible, hypothetical, past, normal, or of others.
@@ -246,7 +228,7 @@ def read(
     english = is_english(case)
     if not english:
         note("warning: the text does not look like English, the only language covered")
-    say(json, {"english": english, "spans": [asdict(span) for span in reading.spans]})
+    say(json, {"english": english, "spans": [span._asdict() for span in reading.spans]})
     if json:
         return
     from rich.console import Console

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.options import File, Many
+from simdx.cli.options import File, Many, Told, verb
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.datasets import Columns, Dataset, load_oral, open_data, read_cases
 from simdx.datasets.dataset import check_options, differentials
-from simdx.decide.policy import Policy, policy_data, policy_text, policy_words, read_policy
+from simdx.decide.policy import policy_data, policy_text, policy_words, read_policy
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.panels import load_panel
@@ -22,26 +22,26 @@ from simdx.types import NONE_OF_THESE
 Folder = Annotated[Path, Argument(metavar="DIR", help="What 'simdx evaluate --out' wrote.")]
 
 
-@options.spread
+@verb()
 def evaluate(
-    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV, Parquet, or a packaged set.")],
+    data: Annotated[str, "Labelled cases: JSONL, CSV, Parquet, or a packaged set."],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    ood: Annotated[str | None, Option(help="A file of cases of none of the labels.")] = None,
-    by: Annotated[str | None, Option(help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
-    options_column: Annotated[str | None, Option(help="Column of a case's own options: A|B|C.")] = None,
-    calibrate: Annotated[File, Option(help="Labelled cases to calibrate on.")] = None,
-    coverage: Annotated[float, Option(help="Coverage of conformal sets.")] = 0.9,
-    out: Annotated[File, Option(help="Folder for rows, metrics and report.")] = None,
-    resume: Annotated[bool, Option(help="Continue a killed run that had the same --out.")] = True,
-    show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
+    ood: Annotated[str | None, "A file of cases of none of the labels."] = None,
+    by: Annotated[str | None, "Subgroups to report: FIELD,FIELD*FIELD,…"] = None,
+    options_column: Annotated[str | None, "Column of a case's own options: A|B|C."] = None,
+    calibrate: Annotated[File, "Labelled cases to calibrate on."] = None,
+    coverage: Annotated[float, "Coverage of conformal sets."] = 0.9,
+    out: Annotated[File, "Folder for rows, metrics and report."] = None,
+    resume: Annotated[bool, "Continue a killed run that had the same --out."] = True,
+    show_texts: Annotated[bool, "--show-texts", "Quote case texts in the report."] = False,
     compare: Annotated[
         Many, Option(metavar="METHOD", help="Methods to compare with: A,B or A:MODEL.")
     ] = None,
-    resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 2000,
+    resamples: options.Resamples = 2000,
     json: options.AsJson = False,
 ) -> None:
     """Measure a method on labelled cases: accuracy, calibration, selective prediction and subgroups."""
@@ -52,10 +52,9 @@ def evaluate(
     known = options.outcomes(panel)
     labels, columns = known[:-1], layout.columns
     chosen_prior = prior.over(labels)
-    cases, labelled_outside = open_data(data, columns=columns, labels=known).cases.apart(labels)
+    cases, outside = _apart(open_data(data, columns=columns, labels=known).cases, labels, ood, columns)
     cases.label_index(labels)  # a packaged set may belong to another panel
     differentials(cases, labels)  # read again by what needs them; a bad one is told before the work
-    outside = _joined(labelled_outside, _outside(ood, columns))
     if not 0 < coverage < 1:
         raise BadInput(f"--coverage is {coverage:g}: give a number between 0 and 1, such as .9")
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
@@ -94,33 +93,32 @@ def evaluate(
     say(json, {**record, "compare": found} if compare else record, *(x for one in found for x in lines(one)))
 
 
-def _joined(labelled: Dataset | None, given: Dataset | None) -> Dataset | None:
-    """Cases of none of the labels: those that --data labels so, and those of --ood."""
-    if labelled is None or given is None:
-        return labelled or given
-    return replace(given, cases=(*labelled.cases, *given.cases))
-
-
-def _outside(ood: str | None, columns: Columns) -> Dataset | None:
+def _apart(
+    given: Dataset, labels: tuple[str, ...], ood: str | None, columns: Columns
+) -> tuple[Dataset, Dataset | None]:
+    """Cases of the labels, and those of none of them: labelled so, and of --ood."""
+    inside, outside = given.apart(labels)
     if ood is None:
-        return None
-    if ood == "oral-lesions" and not Path(ood).exists():
-        return load_oral().ood
-    return read_cases(ood, columns=columns, labelled=False)
+        return inside, outside
+    packaged = ood == "oral-lesions" and not Path(ood).exists()
+    more = load_oral().ood if packaged else read_cases(ood, columns=columns, labelled=False)
+    if outside is None or more is None:
+        return inside, outside or more
+    return inside, replace(more, cases=(*outside.cases, *more.cases))
 
 
+@verb()
 def compare(
     first: Folder,
     second: Folder,
-    resamples: Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")] = 10_000,
+    resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Compare two evaluations of the same cases: paired bootstrap intervals and p-values."""
     from simdx.evaluation import Run, lines, paired
 
     found = paired(Run.read(first), Run.read(second), resamples=resamples, seed=seed)
-    say(json, found, *lines(found))
+    return found, *lines(found)
 
 
 # --------------------------------------------------------------------------- simdx policy
@@ -128,25 +126,23 @@ def compare(
 policy = Typer()
 
 
-@policy.command()
-@options.spread
+@verb(policy)
 def tune(
     panel: options.PanelName,
-    out: Annotated[Path, Option(help="The policy file to write (YAML).")],
-    data: Annotated[File, Option(help="Labelled cases; default: simulated text.")] = None,
+    out: Annotated[Path, "The policy file to write (YAML)."],
+    data: Annotated[File, "Labelled cases; default: simulated text."] = None,
     *,
-    ood: Annotated[str | None, Option(help="With --data: at least 60 outside cases, for 'accept'.")] = None,
+    ood: Annotated[str | None, "With --data: at least 60 outside cases, for 'accept'."] = None,
     layout: options.ColumnOptions,
-    risk: Annotated[float, Option(help="Highest error rate among accepted answers.")] = 0.05,
-    confidence: Annotated[float, Option(help="With --data: confidence in that rate.")] = 0.9,
-    coverage: Annotated[float, Option(help="With --data: coverage of conformal sets.")] = 0.9,
+    risk: Annotated[float, "Highest error rate among accepted answers."] = 0.05,
+    confidence: Annotated[float, "With --data: confidence in that rate."] = 0.9,
+    coverage: Annotated[float, "With --data: coverage of conformal sets."] = 0.9,
     sets: Annotated[
-        Literal["split", "class-conditional"], Option(help="With --data: kind of conformal sets.")
+        Literal["split", "class-conditional"], "With --data: kind of conformal sets."
     ] = "class-conditional",
     chosen: options.MethodOptions,
     none_prior: options.NonePrior = None,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
     if not 0 < risk < 1:
         raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
@@ -159,41 +155,36 @@ def tune(
     else:
         names, columns = classifier.panel.names, layout.columns
         given = read_cases(data, columns=columns, labels=(*names, NONE_OF_THESE))
-        cases, labelled_outside = given.apart(names)
-        outside = _joined(labelled_outside, _outside(ood, columns))
+        cases, outside = _apart(given, names, ood, columns)
         found = classifier.tune_policy(
             cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage,
             kind=sets, outside=outside.texts if outside else [],
         )  # fmt: skip
     write_atomically(out, policy_text(found))
     note(f"wrote {out}")
-    _say_policy(found, json)
+    return policy_data(found), *policy_words(found)
 
 
-@policy.command("show")
+@verb(policy, "show")
 def show_policy(
     policy: Annotated[File, Argument(metavar="[FILE]", help="A policy file.")] = None,
-    panel: Annotated[str | None, Option(help="Show the policy of this panel.")] = None,
-    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's.")] = None,
+    panel: Annotated[str | None, "Show the policy of this panel."] = None,
+    bank: Annotated[File, "A bank folder or JSONL file; default: the panel's."] = None,
     allow_remote: options.AllowRemote = False,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Show a policy in words; without a file, the policy that a panel's answers use."""
+    if policy is not None and bank is not None:
+        raise BadInput("--bank goes with --panel: a policy file needs no bank")
     if policy is not None:
-        if bank is not None:
-            raise BadInput("--bank goes with --panel: a policy file needs no bank")
-        _say_policy(read_policy(policy, None if panel is None else load_panel(panel)), json)
-        return
-    if panel is None:
+        found = read_policy(policy, None if panel is None else load_panel(panel))
+    elif panel is None:
         raise BadInput("give a policy file or --panel")
-    from simdx.classifier import Classifier
+    else:
+        from simdx.classifier import Classifier
 
-    desk = Classifier(panel, bank, allow_remote=allow_remote).desk
-    _say_policy(replace(desk.policy, evidence=desk.evidence), json)
-
-
-def _say_policy(found: Policy, json: bool) -> None:
-    say(json, policy_data(found), *policy_words(found))
+        desk = Classifier(panel, bank, allow_remote=allow_remote).desk
+        found = replace(desk.policy, evidence=desk.evidence)
+    return policy_data(found), *policy_words(found)
 
 
 # --------------------------------------------------------------------------- simdx review
@@ -202,20 +193,18 @@ review = Typer()
 Review = Annotated[Path, Argument(metavar="DIR", help="The folder of the review.")]
 
 
-@review.command()
-@options.spread
+@verb(review)
 def make(
-    data: Annotated[str, Option(help="A file of cases, a bank folder, or oral-lesions.")],
-    out: Annotated[Path, Option(help="A new folder for the forms and their key.")],
+    data: Annotated[str, "A file of cases, a bank folder, or oral-lesions."],
+    out: Annotated[Path, "A new folder for the forms and their key."],
     *,
-    reviewer: Annotated[Many, Option(help="A reviewer; repeatable.")] = None,
-    sample: Annotated[int | None, Option(help="Review a random sample of this size.")] = None,
-    revise: Annotated[File, Option(help="An earlier review: its cases to revise.")] = None,
-    show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
+    reviewer: Annotated[Many, "A reviewer; repeatable."] = None,
+    sample: Annotated[int | None, "Review a random sample of this size."] = None,
+    revise: Annotated[File, "An earlier review: its cases to revise."] = None,
+    show_label: Annotated[bool, "--show-label", "Show the intended label."] = False,
     layout: options.CaseColumns,
-    seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,
-    json: options.AsJson = False,
-) -> None:
+    seed: Annotated[int, "Seed of sample and order."] = 0,
+) -> Told:
     """Write a blinded, shuffled form (HTML and CSV) for each reviewer."""
     from simdx.review import make_review, open_review, summarise
 
@@ -229,31 +218,29 @@ def make(
         show_label=show_label, columns=layout.columns,
     )  # fmt: skip
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
-    say(
-        json,
+    return (
         {"review": sheet.review, "cases": len(sheet.cases), "forms": forms, "scores": sheet.scores_file},
         f"{len(sheet.cases)} texts; keep {out / 'review.json'} to yourself; send each reviewer one form:",
         *(f"  {form} (or its .csv)" for form in forms),
     )
 
 
-@review.command("import")
+@verb(review, "import")
 def import_(
     folder: Review,
-    source: Annotated[Path, Option("--from", help="A filled form (HTML or CSV).")],
-    role: Annotated[str, Option(help="What the reviewer is, e.g. 'oral pathologist'.")],
-    json: options.AsJson = False,
-) -> None:
+    source: Annotated[Path, "--from", "A filled form (HTML or CSV)."],
+    role: Annotated[str, "What the reviewer is, e.g. 'oral pathologist'."],
+) -> Told:
     """Check a filled form and store its scores beside the data."""
     from simdx.review import import_scores, open_review
 
     done = import_scores(open_review(folder), source, role=role)
     told = f"{done['reviewer']}: {done['scored']} texts scored, {done['unscored']} not"
-    say(json, done, f"{told}; saved in {done['scores']}")
+    return done, f"{told}; saved in {done['scores']}"
 
 
-@review.command()
-def summary(folder: Review, json: options.AsJson = False) -> None:
+@verb(review)
+def summary(folder: Review) -> Told:
     """Show means, spread, agreement and the cases to revise."""
     from simdx.review import open_review, summarise
 
@@ -268,4 +255,4 @@ def summary(folder: Review, json: options.AsJson = False) -> None:
     lines.append(f"to revise: {len(found['revise'])}")
     for row in found["revise"]:
         lines.append(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
-    say(json, found, *lines)
+    return found, *lines

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
 
 import typer
 
@@ -30,15 +29,15 @@ VERBS = {
     "models": ("models.app", "Model weights: list, download, verify."),
     "bank": ("bank.app", "Banks (simulated texts of each label): make, check."),
     "abi": ("models.abi", "A network that answers as D-SMC does: train, report."),
-    "bench": ("bench.app", "Measure speed on this machine."),
+    "bench": ("scale.bench", "Measure speed on this machine."),
     "review": ("evaluate.review", "Blinded expert review of cases and banks."),
     "policy": ("evaluate.policy", "Decision thresholds: tune, show."),
     "serve": ("serve", "Answer over HTTP: API, CDS Hooks, FHIR and a web page."),
-    "token": ("audit.tokens", "Tokens: who may call the service."),
-    "audit": ("audit.app", "The audit log of the service: export, verify."),
+    "token": ("serve.token", "Tokens: who may call the service."),
+    "audit": ("serve.audit", "The audit log of the service: export, verify."),
     "mcp": ("serve.mcp", "Answer an assistant's tool calls (Model Context Protocol)."),
     "scale": ("scale.app", "Many cases on a machine or cluster; banks from servers."),
-    "validate": ("bench.validate", "Check the recipe's constants on other panels."),
+    "validate": ("scale.validate", "Check the recipe's constants on other panels."),
 }
 
 
@@ -61,29 +60,19 @@ def program(args: Sequence[str] | None = None) -> typer.Typer:
     for verb, (place, said) in VERBS.items():
         if named in VERBS and verb != named:
             continue
-        found = _only_listed if args is not None and named not in VERBS else _imported(place, verb)
+        if args is not None and named not in VERBS:  # `simdx --help` shows names alone
+            app.command(verb, short_help=said)(lambda: None)
+            continue
+        module, _, name = place.partition(".")
+        found = getattr(import_module(f"simdx.cli.{module}"), name or verb)
         if isinstance(found, typer.Typer):  # a verb with verbs of its own
             app.add_typer(found, name=verb, help=said, short_help=said, no_args_is_help=True)
-            _whole_lines(found)
+            for one in found.registered_commands:  # its first sentence whole: it would be cut off
+                sentence = (inspect.getdoc(one.callback) or "").partition("\n\n")[0]
+                one.short_help = " ".join(sentence.split())
         else:
             app.command(verb, short_help=said)(found)
     return app
-
-
-def _imported(place: str, verb: str) -> Any:
-    module, _, name = place.partition(".")
-    return getattr(import_module(f"simdx.cli.{module}"), name or verb)
-
-
-def _only_listed() -> None:
-    """A verb of which `simdx --help` shows its name."""
-
-
-def _whole_lines(group: typer.Typer) -> None:
-    """Let a list of commands show the first sentence of each whole: without a short help it is cut off."""
-    for command in group.registered_commands:
-        said = inspect.getdoc(command.callback) or ""
-        command.short_help = " ".join(said.partition("\n\n")[0].split())
 
 
 def _root(

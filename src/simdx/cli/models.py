@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,8 @@ from typer import Argument, Option, Typer
 
 from simdx.abc.prior import Prior
 from simdx.cli import options
-from simdx.cli.options import File
-from simdx.cli.output import Progress, note, say
+from simdx.cli.options import File, Told, verb
+from simdx.cli.output import Progress, note
 from simdx.datasets import read_cases
 from simdx.embedders import embed_texts
 from simdx.errors import BadInput, RunFailed
@@ -28,54 +29,45 @@ if TYPE_CHECKING:
 app = Typer()
 
 
-@app.command("list")
-def list_(json: options.AsJson = False) -> None:
+@verb(app, "list")
+def list_() -> Told:
     """List the named models with size, licence and sources, and whether each is on this machine."""
-    rows = []
+    rows, lines = [], []
     for m in REGISTRY.values():
-        try:
+        here = False
+        with suppress(Exception):
             here = folder_of(m).exists()
-        except Exception:
-            here = False
-        sources = [f"hub:{m.hub}"] if m.hub else []
-        sources += [f"package:{m.package}"] if m.package else []
-        sources += [f"index:{m.wheels.requirements[0]}"] if m.wheels else []
-        rows.append(
-            {"name": m.name, "kind": m.kind, "megabytes": m.megabytes, "licence": m.licence, "here": here,
-             "description": m.description, "sources": sources, "sha256": dict(m.files), "extra": m.extra}
-        )  # fmt: skip
-    lines = [
-        f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} "
-        f"{'here' if row['here'] else 'not pulled':10}  {row['description']}"
-        for row in rows
-    ]
-    say(json, {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}")
+        wheel = m.wheels.requirements[0] if m.wheels else None
+        places = {"hub": m.hub, "package": m.package, "index": wheel}
+        kept = ("name", "kind", "megabytes", "licence", "description", "extra")
+        row: dict[str, Any] = {key: getattr(m, key) for key in kept}
+        sources = [f"{kind}:{place}" for kind, place in places.items() if place]
+        rows.append(row | {"here": here, "sources": sources, "sha256": dict(m.files)})
+        state = f"{'here' if here else 'not pulled':10}  {m.description}"
+        lines.append(f"{m.name:20} {m.kind:9} {m.megabytes:>5} MB  {m.licence:11} {state}")
+    return {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}"
 
 
-@app.command()
-def pull(
-    name: Annotated[str, Argument(help="A name from 'models list'.")], json: options.AsJson = False
-) -> None:
+@verb(app)
+def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> Told:
     """Download a model, check its SHA-256 and put it into the cache folder."""
     from simdx.models.fetch import pull as pull_model
 
     path = str(pull_model(name, report=note))
-    say(json, {"name": name, "path": path}, path)
+    return {"name": name, "path": path}, path
 
 
-@app.command()
+@verb(app)
 def verify(
     name: Annotated[str | None, Argument(help="A model; default: all on this machine.")] = None,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
     chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
-    results = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
-    bad = {k: v for k, v in results.items() if v}
-    found = {name: problem or "ok" for name, problem in results.items()}
-    say(json, {"ok": not bad, "models": found}, *(f"{name:20} {said}" for name, said in found.items()))
-    if bad:
-        raise RunFailed("; ".join(f"{k}: {v}" for k, v in bad.items()))
+    problems = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
+    bad = [f"{name}: {problem}" for name, problem in problems.items() if problem]
+    found = {name: problem or "ok" for name, problem in problems.items()}
+    lines = (f"{name:20} {said}" for name, said in found.items())
+    return {"ok": not bad, "models": found}, *lines, *([RunFailed("; ".join(bad))] if bad else [])
 
 
 # --------------------------------------------------------------------------- simdx library
@@ -83,12 +75,11 @@ def verify(
 library = Typer()
 
 
-@library.command()
+@verb(library)
 def search(
     query: Annotated[str, Argument(help="A name, an ICD-10 code, or what it is about.")],
     most: Annotated[int, Option(min=1, max=100, help="Highest number of rows.")] = 10,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Find conditions and everyday topics by name, alias, code or meaning."""
     if not query.strip():
         raise BadInput("the query is empty: give a name, an ICD-10 code or some words")
@@ -99,14 +90,13 @@ def search(
         f"{'emergency' if m.condition.emergency else '':10}{m.how}"
         for m in found
     ]
-    say(json, {"query": query, "conditions": rows}, *lines)
+    return {"query": query, "conditions": rows}, *lines
 
 
-@library.command()
+@verb(library)
 def show(
     name: Annotated[str, Argument(help="A condition: its name, an alias or its ICD-10 code.")],
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Show a condition and its texts."""
     match = meant_by(name)
     if match is None:
@@ -120,7 +110,7 @@ def show(
     lines += [f"  {title}: {', '.join(names)}" for title, names in also if names]
     lines += [f"\n  [{text.register}] {text.text}" for text in own]
     rows = [{"register": t.register, "text": t.text} for t in own]
-    say(json, {**asdict(c), "texts": rows}, *lines)
+    return {**asdict(c), "texts": rows}, *lines
 
 
 # --------------------------------------------------------------------------- simdx abi
@@ -128,23 +118,21 @@ def show(
 abi = Typer()
 
 
-@abi.command()
-@options.spread
+@verb(abi)
 def train(
     *,
     panel: options.PanelName = "oral-lesions",
     chosen: options.PanelDataOptions,
-    observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
-    objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
-    prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Allow any prior.")] = False,
+    observations: Annotated[str, "bank, or a file of unlabelled cases."] = "bank",
+    objective: Annotated[str, "kl | particles | mean (the paper's)"] = "kl",
+    prior_conditioned: Annotated[bool, "--prior-conditioned", "Allow any prior."] = False,
     populations: options.Populations = 5,
-    out: Annotated[File, Option(help="The network's folder; default: the panel's own.")] = None,
-    count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
-    epochs: Annotated[int | None, Option(help="Highest number of epochs; default 60 or 30.")] = None,
-    learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
+    out: Annotated[File, "The network's folder; default: the panel's own."] = None,
+    count: Annotated[int | None, "Training observations; default 40,000 or 240,000."] = None,
+    epochs: Annotated[int | None, "Highest number of epochs; default 60 or 30."] = None,
+    learning_rate: Annotated[float | None, "Adam's learning rate; default .003 or .005."] = None,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
     from simdx.amortised.network import default_folder, save
     from simdx.amortised.train import TrainSettings
@@ -163,28 +151,25 @@ def train(
         network = run(panel_data, settings, vectors=vectors, source=source, on_progress=bar.trained)
     folder, metrics = out or default_folder(panel_data), network.card.metrics
     save(network, folder)
-    say(
-        json,
+    return (
         {"network": str(folder), **network.card.model_dump(mode="json")},
         f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
         f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
     )
 
 
-@abi.command()
-@options.spread
+@verb(abi)
 def report(
-    data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
-    network: Annotated[File, Option(help="The network's folder; default: the last.")] = None,
-    panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
+    data: Annotated[Path, "Cases the network never saw: JSONL, CSV, Parquet."],
+    network: Annotated[File, "The network's folder; default: the last."] = None,
+    panel: Annotated[str | None, "Panel name or file; default: the network's."] = None,
     *,
     chosen: options.PanelDataOptions,
-    ood: Annotated[File, Option(help="Cases of none of the labels.")] = None,
+    ood: Annotated[File, "Cases of none of the labels."] = None,
     prior: options.PriorOptions,
-    draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
+    draws: Annotated[int, "Accepted draws of the D-SMC reference."] = 2000,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Compare a network with D-SMC case by case: agreement, spread, disagreements, out of class."""
     from simdx.abc.space import Space
     from simdx.amortised import fidelity
@@ -196,7 +181,10 @@ def report(
     else:
         found = load(network)
         if chosen.embedder is None:
-            chosen = replace(chosen, embedder=_embedder_name(found.card.embedder))
+            # From its id to the name to ask for it by: 'wordllama/…+minilm/…' -> 'wordllama+minilm'.
+            parts = (part.partition("/") for part in found.card.embedder.split("+"))
+            names = (rest.split("@")[0] if kind == "sentence" else kind for kind, _, rest in parts)
+            chosen = replace(chosen, embedder="+".join(names))
         panel_data = chosen.panel_data(panel or found.card.panel)
     found.check(panel_data)
     if draws < 2:
@@ -224,7 +212,7 @@ def report(
         other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
     cases = fidelity.rows(comparison, ids, panel_data.panel.names)
-    say(json, {**record, "cases": cases}, *fidelity.in_words(record))
+    return {**record, "cases": cases}, *fidelity.in_words(record)
 
 
 def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:
@@ -233,12 +221,3 @@ def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:
     gold = [case.fields.get("label") for case in dataset.cases]
     index = np.array([names.index(label) if label in names else -1 for label in gold])
     return embed_texts(panel_data.embedder, dataset.texts), [case.id for case in dataset.cases], index
-
-
-def _embedder_name(identity: str) -> str:
-    """The name to ask for an embedder by, from its id: 'wordllama/…+minilm/…' -> 'wordllama+minilm'."""
-    names = []
-    for part in identity.split("+"):
-        kind, _, rest = part.partition("/")
-        names.append(rest.split("@")[0] if kind == "sentence" else kind)
-    return "+".join(names)

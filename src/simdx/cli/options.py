@@ -1,7 +1,10 @@
-"""Options that several verbs share.
+"""How a verb is declared, and the options that several verbs share.
 
-A verb takes a group of options as one object: `spread` turns each field of the object into an option of the
-verb, with the field's name, help and default.
+`@verb(app)` makes a command of a function. Strings beside a parameter's type are the help of its option and,
+before it, names other than the parameter's. A parameter that is a group of options (a dataclass) is spread:
+each field becomes an option with the field's name, help and default. A verb returns what it found: the object
+that `--json` prints, then the lines that are printed otherwise, and a failure last where it ends in one. One
+that prints by itself takes `json`.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from dataclasses import InitVar, asdict, dataclass, is_dataclass
 from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
-from typer import Option
+from typer import Option, Typer
 
-from simdx.errors import BadInput
+from simdx.cli.output import say
+from simdx.errors import BadInput, SimdxError
 
 if TYPE_CHECKING:
     from simdx.abc.prior import Prior
@@ -25,54 +29,71 @@ if TYPE_CHECKING:
     from simdx.datasets import Columns
     from simdx.methods import PanelData
 
+Told = tuple[Any, ...]  # a JSON object, then lines, then perhaps a failure
 File = Path | None
 Many = list[str] | None
-PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
-PanelNames = Annotated[Many, Option("--panel", help="A packaged panel or a panel file; repeatable.")]
-AllowRemote = Annotated[bool, Option("--allow-remote", help="Allow case text to leave this machine.")]
-AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
+PanelName = Annotated[str, "--panel", "A packaged panel or the path of a panel file."]
+PanelNames = Annotated[Many, "--panel", "A packaged panel or a panel file; repeatable."]
+AllowRemote = Annotated[bool, "--allow-remote", "Allow case text to leave this machine."]
+AsJson = Annotated[bool, "--json", "Print one JSON object."]
 NonePrior = Annotated[
     float | None, Option("--none-prior", metavar="P", help="Prior of none of these; default: the panel's.")
 ]
-Fast = Annotated[bool, Option("--fast", help="Use the light embedder alone, even where MiniLM is installed.")]
-Network = Annotated[str | None, Option("--network", help="For abi: the folder of the trained network.")]
-Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of the prior mass.")]
+Fast = Annotated[bool, "--fast", "Use the light embedder alone, even where MiniLM is installed."]
+Network = Annotated[str | None, "--network", "For abi: the folder of the trained network."]
+Populations = Annotated[int, "--populations", "T: the tolerance keeps 2^-T of the prior mass."]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
-Register = Annotated[str, Option(help="clinician | patient | case-report | plain | general.")]
-TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
+Register = Annotated[str, "clinician | patient | case-report | plain | general."]
+TextColumn = Annotated[str, "--text-column", "Column of the text."]
+Resamples = Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
 
 
-def spread(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb whose parameters that are groups of options are spread over the command line."""
-    groups: dict[str, list[str]] = {}
-    hints = get_type_hints(verb, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(verb).parameters.values():
-        group = hints[parameter.name]
-        if isinstance(group, type) and is_dataclass(group):
-            own = get_type_hints(group, include_extras=True)
-            fields = inspect.signature(group).parameters.values()
-            parameters += [
-                _option(field, getattr(own[field.name], "type", own[field.name])) for field in fields
-            ]
-            groups[parameter.name] = [field.name for field in fields]
-        else:
-            parameters.append(_option(parameter, group))
+def verb(app: Typer | None = None, name: str | None = None) -> Callable[[Callable[..., Any]], Any]:
+    """Make a command of a function, of this app or, without one, for whoever registers it."""
 
-    @wraps(verb)
-    def spread_verb(**given: Any) -> None:
-        for name, fields in groups.items():
-            given[name] = hints[name](**{field: given.pop(field) for field in fields})
-        verb(**given)
+    def command(call: Callable[..., Any]) -> Any:
+        hints = get_type_hints(call, include_extras=True)
+        groups: dict[str, list[str]] = {}
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(call).parameters.values():
+            group = hints[parameter.name]
+            if isinstance(group, type) and is_dataclass(group):
+                own = get_type_hints(group, include_extras=True)
+                fields = inspect.signature(group).parameters.values()
+                parameters += [_option(field, own[field.name]) for field in fields]
+                groups[parameter.name] = [field.name for field in fields]
+            else:
+                parameters.append(_option(parameter, group))
+        returns = "json" not in hints and hints["return"] is not type(None)
+        if returns:
+            json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False)
+            parameters.append(_option(json, AsJson))
 
-    del spread_verb.__wrapped__  # Typer would read the options of the verb itself
-    spread_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    spread_verb.__annotations__ = {p.name: p.annotation for p in parameters}
-    return spread_verb
+        @wraps(call)
+        def run(**given: Any) -> None:
+            json = given.pop("json") if returns else False
+            for group, fields in groups.items():
+                given[group] = hints[group](**{field: given.pop(field) for field in fields})
+            found = list(call(**given) or ())
+            failure = found.pop() if found and isinstance(found[-1], SimdxError) else None
+            if found:
+                say(json, *found)
+            if failure is not None:
+                raise failure
+
+        del run.__wrapped__  # Typer would read the options of the function itself
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run if app is None else app.command(name)(run)
+
+    return command
 
 
-def _option(parameter: inspect.Parameter, annotation: Any) -> inspect.Parameter:
-    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+def _option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:
+    kind = getattr(kind, "type", kind)  # of an InitVar
+    if strings := [one for one in get_args(kind)[1:] if isinstance(one, str)]:
+        kind = Annotated[get_args(kind)[0], Option(*strings[:-1], help=strings[-1])]
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 def go_fast(fast: bool) -> None:
@@ -88,8 +109,8 @@ def go_fast(fast: bool) -> None:
 class PanelDataOptions:
     """A bank, and the embedder that reads it."""
 
-    bank: Annotated[File, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
-    embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
+    bank: Annotated[File, "A bank folder or JSONL file; default: the panel's own."] = None
+    embedder: Annotated[str | None, "NAME or NAME+NAME; default: the panel's."] = None
     allow_remote: AllowRemote = False
     fast: InitVar[Fast] = False
 
@@ -118,23 +139,19 @@ class MethodOptions(PanelDataOptions):
 
     method: Annotated[
         str,
-        Option(
-            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
-            "setfit | setfit-real | zerogen | nli | gliclass; by a language model: logits | elicited | "
-            "ensemble | fidelity | likelihood | voices; by a decision server: systemone."
-        ),
+        "auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
+        "setfit | setfit-real | zerogen | nli | gliclass; by a language model: logits | elicited | "
+        "ensemble | fidelity | likelihood | voices; by a decision server: systemone.",
     ] = "auto"
-    engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
-    kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
+    engine: Annotated[str, "exact | particles | live"] = "exact"
+    kernel: Annotated[str | None, "soft | hard; default: the method's own."] = None
     populations: Populations = 5
     tolerance: Annotated[float | None, Option(min=0, help="A distance, in place of --populations.")] = None
     particles: Annotated[int | None, Option(min=2, help="S: number of particles or draws.")] = None
     stop_acceptance: Annotated[float | None, Option(min=0, max=1, help="Stop below this acceptance.")] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="m-smc: DiscreteJump's p; default 0.5.")] = None
-    reading: Annotated[
-        str | None, Option(help="Denied findings: plain | light | cut | denied | found | heavy.")
-    ] = None
-    closed: Annotated[bool, Option("--closed", help="Leave none of these out of the answer.")] = False
+    reading: Annotated[str | None, "Denied findings: plain | light | cut | denied | found | heavy."] = None
+    closed: Annotated[bool, "--closed", "Leave none of these out of the answer."] = False
     seed: Seed = 0
 
 
@@ -143,11 +160,11 @@ class AnswerOptions(MethodOptions):
     """Everything that `classify` and `evaluate` let a user choose about the answers."""
 
     none_prior: NonePrior = None
-    simulator: Annotated[str | None, Option(help="The language model, where the method asks one.")] = None
+    simulator: Annotated[str | None, "The language model, where the method asks one."] = None
     budget: Annotated[int | None, Option(min=1, help="Most simulations or questions per case.")] = None
     network: Network = None
-    real_cases: Annotated[File, Option("--real", help="Your own labelled cases to learn from.")] = None
-    unlabelled: Annotated[File, Option(help="Unlabelled cases to learn from.")] = None
+    real_cases: Annotated[File, "--real", "Your own labelled cases to learn from."] = None
+    unlabelled: Annotated[File, "Unlabelled cases to learn from."] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
         more |= {"real_cases": (), "unlabelled": ()}
@@ -207,19 +224,19 @@ class PriorOptions:
         """One prior for each panel's labels; what is said of a label counts for every panel that has it."""
         if len(panels) == 1:
             return [self.over(panels[0])]
+
+        def about(item: str, labels: tuple[str, ...]) -> bool:
+            return item in labels or item.rpartition("=")[0].strip() in labels
+
         said = {option: items or [] for option, items in asdict(self).items()}
         for item in chain(*said.values()):
-            if not any(_is_about(item, labels) for labels in panels):
+            if not any(about(item, labels) for labels in panels):
                 raise BadInput(f"'{item[:80]}' is a label of none of these panels")
         priors = []
         for labels in panels:
-            own = {option: [i for i in items if _is_about(i, labels)] for option, items in said.items()}
+            own = {option: [i for i in items if about(i, labels)] for option, items in said.items()}
             priors.append(PriorOptions(**own).over(labels))
         return priors
-
-
-def _is_about(item: str, labels: tuple[str, ...]) -> bool:
-    return item in labels or item.rpartition("=")[0].strip() in labels
 
 
 def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
@@ -245,7 +262,7 @@ class ColumnOptions:
     """Where a file of labelled texts has them."""
 
     text_column: TextColumn = "text"
-    label_column: Annotated[str, Option(help="Column of the label.")] = "label"
+    label_column: Annotated[str, "Column of the label."] = "label"
 
     @property
     def columns(self) -> Columns:
@@ -258,7 +275,7 @@ class ColumnOptions:
 class CaseColumns(ColumnOptions):
     """The same for cases, which have ids."""
 
-    id_column: Annotated[str, Option(help="Column of the id.")] = "id"
+    id_column: Annotated[str, "Column of the id."] = "id"
 
 
 def check_target(path: Path | None, option: str) -> None:

@@ -24,20 +24,11 @@ ASKING = ("logits", "elicited", "ensemble", "fidelity")
 
 def say(json: bool, value: Any, *lines: str) -> None:
     """The JSON object where --json was given, the lines otherwise."""
-    if json:
-        print_json(value)
+    if not json:
+        for line in lines:
+            print(plain(line))
         return
-    for line in lines:
-        write_line(line)
-
-
-def write_line(line: str) -> None:
-    print(plain(line))
-
-
-def print_json(value: Any) -> None:
-    """Exactly one JSON object; a number that is not finite becomes null rather than invalid JSON."""
-    finite = _finite(value)
+    finite = _finite(value)  # a number that is not finite becomes null rather than invalid JSON
     text = json_format.dumps(finite, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

@@ -13,8 +13,8 @@ from typer import Argument, Option, Typer
 from simdx import simulators
 from simdx.bank import proposals
 from simdx.cli import options
-from simdx.cli.options import File, Many
-from simdx.cli.output import Progress, note, say
+from simdx.cli.options import File, Many, Told, verb
+from simdx.cli.output import Progress, note
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.library import Condition, find, meant_by
@@ -28,19 +28,18 @@ PanelArgument = Annotated[str, Argument(metavar="NAME|FILE", help="A packaged pa
 PanelFile = Annotated[Path, Argument(help="A panel file.")]
 
 
-@app.command("list")
-def list_(json: options.AsJson = False) -> None:
+@verb(app, "list")
+def list_() -> Told:
     """List the packaged panels."""
     panels = [load_panel(name) for name in PACKAGED]
-    say(
-        json,
+    return (
         {"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]},
         *(f"{p.name:22} {len(p.names)} labels  {p.title}" for p in panels),
     )
 
 
-@app.command()
-def show(name: PanelArgument, json: options.AsJson = False) -> None:
+@verb(app)
+def show(name: PanelArgument) -> Told:
     """Show the labels of a panel and what is known about each."""
     source = load_source(name)
     p, banks = source.panel, [b.name for b in source.banks]
@@ -60,16 +59,15 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
         lines += [f"    also: {', '.join(label.aliases)}"] * bool(label.aliases)
     lines += [f"\n  {p.notice}"] * bool(p.notice)
     files = {"banks": banks, "against_background": against, "none_of_these_prior": source.none_prior}
-    say(json, {**asdict(p), "hash": p.hash, **files}, *lines)
+    return {**asdict(p), "hash": p.hash, **files}, *lines
 
 
-@app.command()
+@verb(app)
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[Many, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
+    label: Annotated[Many, "NAME or NAME=DESCRIPTION; repeatable."] = None,
     register: options.Register = "clinician",
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Make a panel file, with comments where there is something to decide."""
     from simdx.bank.plan import weak_model_words
 
@@ -88,8 +86,15 @@ def new(
     if not unknown:
         lines.append(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
     else:
-        if label:
-            lines += _nearest_lines(unknown, len(unknown) == len(labels), medical=register != "general")
+        medical = register != "general"
+        if label and medical and len(unknown) == len(labels):
+            lines.append(
+                "the library knows none of these labels. If the texts are not about illness, write "
+                "'register: general' into the file"
+            )
+        elif label:
+            known = "(nearest by meaning: {})"
+            lines += [f"the library does not know '{n}' {known.format(near(n, medical))}" for n in unknown]
         build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
         lines += [
             "Next, the panel needs a bank (simulated texts of each label). Three ways, the best first:",
@@ -98,18 +103,7 @@ def new(
             f"'simdx bank import {path} reply.txt'",
             f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
         ]
-    say(json, {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines)
-
-
-def _nearest_lines(unknown: list[str], every: bool, *, medical: bool) -> list[str]:
-    if every and medical:
-        return [
-            "the library knows none of these labels. If the texts are not about illness, write "
-            "'register: general' into the file"
-        ]
-    return [
-        f"the library does not know '{name}' (nearest by meaning: {near(name, medical)})" for name in unknown
-    ]
+    return {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines
 
 
 def near(name: str, medical: bool = True) -> str:
@@ -128,13 +122,12 @@ def from_library(labels: Iterable[str], register: str) -> dict[str, Condition]:
     return {name: match.condition for name, match in found.items()}
 
 
-@app.command()
+@verb(app)
 def describe(
     path: PanelFile,
-    simulator: Annotated[str, Option(help="The model that proposes; see 'simdx bank build'.")] = "smollm2",
-    yes: Annotated[bool, Option("--yes", help="Write what is shown without asking.")] = False,
-    json: options.AsJson = False,
-) -> None:
+    simulator: Annotated[str, "The model that proposes; see 'simdx bank build'."] = "smollm2",
+    yes: Annotated[bool, "--yes", "Write what is shown without asking."] = False,
+) -> Told:
     """Have a model propose the missing descriptions; you see each before it is written."""
     chosen = load_panel(path)
     if str(path) in PACKAGED or not path.is_file():
@@ -154,7 +147,7 @@ def describe(
     told = f"{path}: {len(usable)} of {len(found)} missing descriptions proposed"
     left = len(found) - (len(usable) if agreed else 0)
     shown = {"panel": chosen.name, "proposed": found, "written": agreed, "without": left}
-    say(json, shown, told + ("; written" if agreed else state))
+    return shown, told + ("; written" if agreed else state)
 
 
 def _agrees(question: str) -> bool:
@@ -165,43 +158,40 @@ def _agrees(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-@app.command()
-def check(path: PanelFile, json: options.AsJson = False) -> None:
+@verb(app)
+def check(path: PanelFile) -> Told:
     """Check a panel file: errors (exit 2), or suggestions (exit 0)."""
     if str(path) in PACKAGED:
         path = load_source(path).folder / "panel.yaml"
     problems = problems_of(path)
-    advice = [] if problems else advice_for(load_panel(path))
-    lines = [] if problems else [f"{path}: no errors", *(f"  suggestion: {line}" for line in advice)]
-    say(json, {"ok": not problems, "problems": problems, "advice": advice}, *lines)
+    shown = {"ok": not problems, "problems": problems}
     if problems:
         ours = (f"panel {path.name}: ", f"panel file {path.name} ")
         said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
-        raise BadInput(f"panel {path}: {'; '.join(said)}")
+        return shown | {"advice": []}, BadInput(f"panel {path}: {'; '.join(said)}")
+    advice = advice_for(load_panel(path))
+    return shown | {"advice": advice}, f"{path}: no errors", *(f"  suggestion: {line}" for line in advice)
 
 
-@app.command()
-@options.spread
-def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
+@verb(app)
+def status(name: PanelArgument, *, chosen: options.PanelDataOptions) -> Told:
     """Show the state of bank, background, calibration and descriptions; name the weakest and its remedy."""
     from simdx.upkeep import lines, status_of
 
     found = status_of(name, **asdict(chosen))
-    say(json, found, *lines(found))
+    return found, *lines(found)
 
 
-@app.command()
-@options.spread
+@verb(app)
 def calibrate(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    data: Annotated[File, Option(help="Labelled cases to measure on, at least 8.")] = None,
-    ask: Annotated[File, Option(help="Unlabelled texts (txt, JSONL, CSV): label a dozen here.")] = None,
-    inside: Annotated[File, Option(help="Labelled texts by another writer.")] = None,
-    outside: Annotated[list[Path] | None, Option(help="Texts of none of the labels; repeatable.")] = None,
-    json: options.AsJson = False,
-) -> None:
+    data: Annotated[File, "Labelled cases to measure on, at least 8."] = None,
+    ask: Annotated[File, "Unlabelled texts (txt, JSONL, CSV): label a dozen here."] = None,
+    inside: Annotated[File, "Labelled texts by another writer."] = None,
+    outside: Annotated[list[Path] | None, "Texts of none of the labels; repeatable."] = None,
+) -> Told:
     """Calibrate a panel: how confident its answers may be, and where none of these begins.
 
     Without --data no labelled case is needed: texts of the bank are held out and classified, as written and
@@ -214,26 +204,25 @@ def calibrate(
     if ask is not None:
         if data is not None:
             raise BadInput("--ask makes the labelled cases that --data gives: give only one of them")
-        data = _labelled_here(name, chosen, ask, json)
+        data, told = _labelled_here(name, chosen, ask)
         if data is None:
-            return
+            return told
     with Progress("folds held out and classified") as bar:
         found = calibrate_panel(
             name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
             announce=note,
         )  # fmt: skip
-    say(json, found.to_json(), *found.lines())
+    return found.to_json(), *found.lines()
 
 
-def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json: bool) -> Path | None:
-    """Labels given in the terminal, as a file to measure on; None while there are too few."""
+def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path) -> tuple[Path | None, Told]:
+    """Labels given in the terminal, as a file to measure on; else what is said while there are too few."""
     from simdx.archive import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
     from simdx.methods.calibration import FEWEST_CASES
 
     if name in PACKAGED:
-        raise BadInput(
-            f"'{name}' is packaged, and labels are saved beside a panel file: copy the panel first"
-        )
+        said = f"'{name}' is packaged, and labels are saved beside a panel file: copy the panel first"
+        raise BadInput(said)
     kept, texts = labelled_file(Path(name)), read_texts(ask)
     classifier = chosen.classifier(name)
     names = classifier.panel.names
@@ -241,17 +230,13 @@ def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json:
     show = [texts[i] for i in texts_to_ask(classifier, texts)]
     note(f"{len(show)} of {len(texts)} texts, chosen by their scores; {len(before)} labelled so far.")
     note(f"Labels and texts are saved in {kept} after every key. {FEWEST_CASES} or more are measured.")
-    found = ask_labels(names, show, before, lambda labelled: write_labelled(kept, labelled))
-    if len(found) >= FEWEST_CASES:
-        return kept
-    told = {"panel": classifier.panel.name, "labelled": len(found), "needed": FEWEST_CASES, "kept": str(kept)}
-    say(
-        json,
+    n = len(ask_labels(names, show, before, lambda labelled: write_labelled(kept, labelled)))
+    told = {"panel": classifier.panel.name, "labelled": n, "needed": FEWEST_CASES, "kept": str(kept)}
+    return kept if n >= FEWEST_CASES else None, (
         {**told, "calibration": None},
-        f"{len(found)} texts are labelled; {FEWEST_CASES} are needed. The calibration is unchanged.",
+        f"{n} texts are labelled; {FEWEST_CASES} are needed. The calibration is unchanged.",
         "Run the same command to continue with the next text.",
     )
-    return None
 
 
 KEYS = "123456789abcdefghijklmnoprtvwxyz"  # without those below
@@ -269,29 +254,28 @@ def ask_labels(
     if len(names) > len(KEYS):
         raise BadInput(f"{len(names)} labels are more than the {len(KEYS)} keys: label a file, give --data")
     meaning = {**dict(zip(KEYS, names, strict=False)), NONE: NONE_OF_THESE}
-    given, place, order = dict(labelled), 0, list[str]()
+    given, seen = dict(labelled), list[str]()  # labelled or skipped
     left = [text for text in texts if text not in given]
     total = len(given) + len(left)
     with _keys() as next_key:
-        while place < len(left):
+        while len(seen) < len(left):
+            text = left[len(seen)]
             note(f"\n--- {len(given) + 1} of {total} ---")
-            note(textwrap.fill(" ".join(left[place].split())[:LONGEST], 100))
+            note(textwrap.fill(" ".join(text.split())[:LONGEST], 100))
             note("  " + "   ".join(f"{key} {name}" for key, name in meaning.items()))
             note(f"  {SKIP} skip   {UNDO} undo   {STOP} stop: ", end="")
             key = next_key()
             if key == STOP:
                 note(STOP)
                 break
-            if key in meaning or key == SKIP:
-                note(meaning.get(key, "skipped"))
-                if key in meaning:
-                    given[left[place]] = meaning[key]
-                order.append(left[place])
-                place += 1
-            elif key == UNDO and order:
+            if key == UNDO and seen:
+                given.pop(seen.pop(), None)
                 note("undone")
-                given.pop(order.pop(), None)
-                place -= 1
+            elif key in (*meaning, SKIP):
+                seen.append(text)
+                if key in meaning:
+                    given[text] = meaning[key]
+                note(meaning.get(key, "skipped"))
             else:
                 note("nothing to undo" if key == UNDO else "no such key")
                 continue
@@ -317,17 +301,15 @@ def _keys() -> Iterator[Callable[[], str]]:
         termios.tcsetattr(handle, termios.TCSADRAIN, before)
 
 
-@app.command()
-@options.spread
+@verb(app)
 def prevalence(
     *,
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are ignored.")],
+    unlabelled: Annotated[Path, "The archive: a file of texts; labels in it are ignored."],
     chosen: options.PanelDataOptions,
-    data: Annotated[File, Option(help="Labelled cases, some of none of these.")] = None,
+    data: Annotated[File, "Labelled cases, some of none of these."] = None,
     seed: options.Seed = 0,
-    json: options.AsJson = False,
-) -> None:
+) -> Told:
     """Estimate the shares of the labels and of none of these in an archive, for use as priors."""
     from simdx.archive import lines
     from simdx.archive import prevalence as found_in
@@ -336,18 +318,16 @@ def prevalence(
     texts, known = read_cases(unlabelled, labelled=False).texts, options.outcomes(panel)
     cases = () if data is None else read_cases(data, labels=known).cases
     found = found_in(chosen.classifier(panel, calibration_cases=cases), texts, cases, seed)
-    say(json, found, *lines(found))
+    return found, *lines(found)
 
 
-@app.command("compile")
-@options.spread
+@verb(app, "compile")
 def compile_(
     name: PanelArgument,
     *,
     chosen: options.PanelDataOptions,
-    out: Annotated[File, Option(help="Folder to write to; default: the cache folder.")] = None,
-    json: options.AsJson = False,
-) -> None:
+    out: Annotated[File, "Folder to write to; default: the cache folder."] = None,
+) -> Told:
     """Fit a panel now and save the fit, so that its first answer is as fast as the others.
 
     The first answer of a panel does the same, apart from the decision policy. A compiled panel is found by
@@ -358,4 +338,4 @@ def compile_(
     path = classifier.compile(out)
     size, panel, model = path.stat().st_size, classifier.panel.name, classifier.embedder.id
     found = {"panel": panel, "embedder": model, "bytes": size, "path": str(path)}
-    say(json, found, f"{panel}, {model}: {size / 1e6:.1f} MB in {path}")
+    return found, f"{panel}, {model}: {size / 1e6:.1f} MB in {path}"

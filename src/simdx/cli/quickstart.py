@@ -17,7 +17,7 @@ from simdx.bank import plan
 from simdx.bank.files import bank_for, name_bank, read_bank
 from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
-from simdx.cli.options import Many
+from simdx.cli.options import Many, verb
 from simdx.cli.output import ask, note, say
 from simdx.cli.panel import from_library, near
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
@@ -31,17 +31,16 @@ from simdx.simulators import identity_of
 SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 
+@verb()
 def quickstart(
     labels: Annotated[Many, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
-    out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
+    out: Annotated[Path, "The folder for panel, bank and calibration."] = Path("panel"),
     register: options.Register = "clinician",
-    simulator: Annotated[
-        str | None, Option(help="Model for the bank: NAME, FILE.gguf, openai:MODEL@URL.")
-    ] = None,
+    simulator: Annotated[str | None, "Model for the bank: NAME, FILE.gguf, openai:MODEL@URL."] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
-    text: Annotated[Many, Option(help="A case to classify; default: it is asked for.")] = None,
-    yes: Annotated[bool, Option("--yes", help="Ask nothing: accept what is shown.")] = False,
-    serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
+    text: Annotated[Many, "A case to classify; default: it is asked for."] = None,
+    yes: Annotated[bool, "--yes", "Ask nothing: accept what is shown."] = False,
+    serve: Annotated[bool, "Open the page at the end."] = True,
     fast: options.Fast = False,
 ) -> None:
     """From label names to answers: a panel, a bank, its calibration, your cases, the page.
@@ -55,8 +54,12 @@ def quickstart(
     if simulator is not None:
         identity_of(simulator)
     given = [(name.strip(), said.strip()) for name, _, said in (item.partition("=") for item in labels or [])]
-    if file.is_file():
-        _check_same(file, given)
+    if file.is_file():  # the same command again continues where it was; other labels are another panel
+        there = {label.name: label.description for label in load_panel(file).labels}
+        changed = any(said and said != there.get(name) for name, said in given)
+        if changed or (given and there.keys() != dict(given).keys()):
+            raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
+        note(f"continuing with {file}")
     else:
         _write_panel(file, given, register, yes)
     if simulator is None and not _has_bank(file):
@@ -88,15 +91,6 @@ def _step(what: str, *command: object) -> None:
 
 
 # --------------------------------------------------------------------------- the panel
-
-
-def _check_same(file: Path, given: list[tuple[str, str]]) -> None:
-    """The same command again continues where it was; other labels are another panel."""
-    there = {label.name: label.description for label in load_panel(file).labels}
-    changed = any(said and said != there.get(name) for name, said in given)
-    if changed or (given and there.keys() != dict(given).keys()):
-        raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
-    note(f"continuing with {file}")
 
 
 def _write_panel(file: Path, given: list[tuple[str, str]], register: str, yes: bool) -> None:

@@ -1,4 +1,5 @@
-"""`simdx serve`: the HTTP service and its page; `simdx mcp`: a Model Context Protocol server over stdio.
+"""`simdx serve`: the HTTP service and its page, with its tokens (`simdx token`) and its log (`simdx audit`);
+`simdx mcp`: a Model Context Protocol server over stdio.
 
 The tools of `mcp` read and answer; none writes. A tool's caller is a program: it names panels that were given
 at the start, never a path. Messages of unforeseen failures, which might quote a case, go nowhere.
@@ -6,59 +7,61 @@ at the start, never a path. Messages of unforeseen failures, which might quote a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json as json_format
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, asdict, dataclass
 from functools import cache, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
-from typer import Option
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.options import File, Many
-from simdx.cli.output import note
-from simdx.errors import BadInput, MissingExtra, SimdxError
+from simdx.cli.options import File, Many, Told, verb
+from simdx.cli.output import note, say
+from simdx.errors import BadInput, MissingExtra, RunFailed, SimdxError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from simdx.classifier import Classifier
+    from simdx.service.audit import AuditKey, AuditRecord, AuditStore
+    from simdx.service.auth import Token, TokenFile
 
 MOST_FOUND = 50
 Asked = ParamSpec("Asked")
-Embedder = Annotated[str | None, Option(help="NAME or NAME+NAME; default: each panel's own.")]
+Embedder = Annotated[str | None, "NAME or NAME+NAME; default: each panel's own."]
+Checkpoints = Annotated[File, "File for the heads of the audit log; default: beside the log or the key."]
 
 
 @dataclass(frozen=True)
 class ServeOptions:
     """What is passed on to `ServiceConfig`, under its names there."""
 
-    host: Annotated[str, Option(help="Address to bind; all but loopback need tokens.")] = "127.0.0.1"
-    port: Annotated[int, Option(help="Port to bind; 0 takes a free one.")] = 8_000
+    host: Annotated[str, "Address to bind; all but loopback need tokens."] = "127.0.0.1"
+    port: Annotated[int, "Port to bind; 0 takes a free one."] = 8_000
     embedder: Embedder = None
     fast: InitVar[options.Fast] = False
     allow_remote: options.AllowRemote = False
-    require_token: Annotated[bool, Option("--require-token", help="Ask for tokens on loopback too.")] = False
-    token_file: Annotated[File, Option(help="Where 'simdx token' keeps tokens.")] = None
+    require_token: Annotated[bool, "--require-token", "Ask for tokens on loopback too."] = False
+    token_file: Annotated[File, "Where 'simdx token' keeps tokens."] = None
     audit_url: Annotated[
         str | None,
         Option("--audit", metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a data file."),
     ] = None
-    audit_key: Annotated[File, Option(help="Key file of the audit log; made when absent.")] = None
-    audit_checkpoints: Annotated[
-        File, Option(help="File for the heads of the audit log; default: beside the log or the key.")
-    ] = None
-    allowed_hosts: Annotated[Many, Option("--allowed-host", help="A further host name; needs tokens.")] = None
-    cors_origins: Annotated[
-        Many, Option("--cors-origin", help="A web origin that may call; needs tokens.")
-    ] = None
-    public_url: Annotated[str | None, Option(help="Its address, for links in cards; needs tokens.")] = None
+    audit_key: Annotated[File, "Key file of the audit log; made when absent."] = None
+    audit_checkpoints: Checkpoints = None
+    allowed_hosts: Annotated[Many, "--allowed-host", "A further host name; needs tokens."] = None
+    cors_origins: Annotated[Many, "--cors-origin", "A web origin that may call; needs tokens."] = None
+    public_url: Annotated[str | None, "Its address, for links in cards; needs tokens."] = None
     fhir_servers: Annotated[
         Many, Option("--fhir-server", metavar="URL", help="A FHIR server to fetch attachments from.")
     ] = None
     upstream: Annotated[
         str | None, Option(metavar="[MODEL@]URL", help="A server of typed decisions to calibrate.")
     ] = None
-    upstream_cases: Annotated[File, Option(help="Labelled cases that calibrate it; with one --panel.")] = None
+    upstream_cases: Annotated[File, "Labelled cases that calibrate it; with one --panel."] = None
 
     def __post_init__(self, fast: bool) -> None:
         from simdx.service import limit_threads
@@ -67,7 +70,7 @@ class ServeOptions:
         options.go_fast(fast)
 
 
-@options.spread
+@verb()
 def serve(
     *,
     panel: Annotated[
@@ -80,7 +83,7 @@ def serve(
     cds_client_panel: Annotated[
         Many, Option(metavar="ISSUER=PANEL", help="A panel it may ask; default: all.")
     ] = None,
-    access_log: Annotated[bool, Option("--access-log", help="Log id, route, status and time.")] = False,
+    access_log: Annotated[bool, "--access-log", "Log id, route, status and time."] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a web page at /. Binds to loopback by default."""
     try:
@@ -96,7 +99,12 @@ def serve(
     given = {name: value for name, value in asdict(chosen).items() if value is not None}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if panel:
-        given["panels"] = dict(_panel_and_bank(item) for item in panel)
+        given["panels"] = {}
+        for item in panel:
+            name, separator, bank = item.partition("=")
+            if not name or (separator and not bank):
+                raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
+            given["panels"][name] = bank or None
     panels = [_issuer_and(item, "--cds-client-panel", "PANEL") for item in cds_client_panel or ()]
     clients = [_issuer_and(item, "--cds-client", "KEYS") for item in cds_client or ()]
     if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
@@ -108,13 +116,6 @@ def serve(
     run(ServiceConfig(**given, cds_clients=cds_clients), note, access_log)
 
 
-def _panel_and_bank(item: str) -> tuple[str, str | None]:
-    panel, separator, bank = item.partition("=")
-    if not panel or (separator and not bank):
-        raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
-    return panel, bank or None
-
-
 def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
     issuer, _, value = item.partition("=")
     if not issuer or not value:
@@ -122,13 +123,174 @@ def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
     return issuer, value
 
 
+# --------------------------------------------------------------------------- simdx token
+
+token = Typer()
+
+TokenPlace = Annotated[File, "--token-file", "Default: the service's own, in its data folder."]
+
+
+@verb(token)
+def new(
+    name: Annotated[str, Argument(help="Who or what the token is for; it stands in the audit log.")],
+    scope: Annotated[
+        Many, "classify, metrics or admin (which includes metrics); repeatable. Default: classify."
+    ] = None,
+    panel: Annotated[Many, "A panel it may ask; repeatable. Default: every one."] = None,
+    days: Annotated[float | None, "Days it is valid; default: until revoked."] = None,
+    token_file: TokenPlace = None,
+    json: options.AsJson = False,
+) -> None:
+    """Make a token and show it once."""
+    scopes, panels = tuple(dict.fromkeys(scope or ["classify"])), tuple(dict.fromkeys(panel or ()))
+    text, made = _tokens(token_file).new(name, scopes, days, panels or None)
+    if not json:
+        note("This is the only time the token is shown:")
+    say(json, {"token": text, **_shown(made)}, text)
+
+
+@verb(token, "list")
+def list_(token_file: TokenPlace = None) -> Told:
+    """The tokens that were made, without the tokens."""
+    found, lines = _tokens(token_file).list(), []
+    for t in found:
+        state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
+        panels = "" if t.panels is None else f"  {','.join(t.panels)}"
+        lines.append(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}{panels}")
+    return {"tokens": [_shown(t) for t in found]}, *lines
+
+
+@verb(token)
+def revoke(name: Annotated[str, Argument(metavar="NAME|ID")], token_file: TokenPlace = None) -> Told:
+    """End a token's life; a running service notices at once."""
+    gone = _tokens(token_file).revoke(name)
+    note(f"revoked {gone.name} ({gone.id})")
+    return (_shown(gone),)
+
+
+def _tokens(path: Path | None) -> TokenFile:
+    from simdx.service.auth import TokenFile
+    from simdx.service.config import service_home
+
+    return TokenFile(path or service_home() / "tokens.json")
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    return token.model_dump(mode="json", exclude={"sha256"})
+
+
+# --------------------------------------------------------------------------- simdx audit
+
+audit = Typer()
+
+LogUrl = Annotated[str | None, "--url", "sqlite:///FILE or postgresql://…; default: the service's."]
+LogKey = Annotated[File, "--key", "The log's key file; default: the service's."]
+
+
+@verb(audit)
+def export(
+    out: Annotated[File, "JSONL file to write; default: standard output."] = None,
+    patient: Annotated[str | None, "Only of this patient, by the id the record system sent."] = None,
+    user: Annotated[str | None, "Only records of this user of the record system."] = None,
+    url: LogUrl = None,
+    key: LogKey = None,
+    json: options.AsJson = False,
+) -> None:
+    """Every record as a JSON line, in order, with its place in the chain."""
+    from simdx.disk import replacing
+
+    if json and out is None:
+        raise BadInput("--json reports on a file: give --out F.jsonl")
+    _, secret, store = _log(key, url)
+    lines = _lines(store(), secret, patient, user)
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    if not out.parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist")
+    count = 0
+    with replacing(out, 0o600) as file:  # for the owner's eyes only, and never half a file under that name
+        for line in lines:
+            file.write(line.encode("utf-8"))
+            count += 1
+    head = store().head()[1]
+    note(f"wrote {count} records to {out}; head {head}")
+    say(json, {"records": count, "head": head, "out": str(out)})
+
+
+@verb(audit)
+def verify(
+    source: Annotated[File, "--from", "An exported JSONL instead of the log."] = None,
+    head: Annotated[str | None, "The head noted earlier; it must still be in the chain."] = None,
+    checkpoints: Annotated[
+        list[Path] | None, "The log's checkpoint file; one for each machine. Default: the service's."
+    ] = None,
+    url: LogUrl = None,
+    key: LogKey = None,
+    json: options.AsJson = False,
+) -> None:
+    """Walk the hash chain from the first record, past every checkpoint; exit 1 when it does not hold."""
+    from simdx.service.audit_chain import read_checkpoints
+    from simdx.service.audit_chain import verify as walk
+
+    for file in checkpoints or ():
+        if not file.exists():
+            raise BadInput(f"no checkpoint file at {file}")
+    beside, secret, store = _log(key, url)
+    if source is not None:
+        # An export may be older than the log's checkpoints: only files that are named are looked at.
+        noted = [read_checkpoints(file) for file in checkpoints or ()]
+        verdict = walk(_exported(source), secret, None, noted, head)
+    else:
+        verdict = store().verify(files=checkpoints or [beside], noted=head)
+    n = verdict.checkpoints
+    seen = f"{n} checkpoints agree" if n else "no checkpoint file was found"
+    told = f"{verdict.records} records verified; {seen}; head {verdict.head}"
+    say(json, asdict(verdict), *([told] if verdict.ok else []))
+    if not verdict.ok:
+        raise RunFailed(f"the audit log failed verification: {verdict.problem}")
+
+
+def _log(path: Path | None, url: str | None) -> tuple[Path, AuditKey, Callable[[], AuditStore]]:
+    """The log's checkpoint file, its key, and what opens it."""
+    from simdx.service.audit import AuditKey, AuditStore
+    from simdx.service.config import checkpoint_file, default_audit_url, service_home
+
+    path, url = path or service_home() / "audit.key", url or default_audit_url()
+    key = AuditKey.from_file(path)
+    return checkpoint_file(url, path), key, cache(lambda: AuditStore(url, key, must_exist=True))
+
+
+def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | None) -> Iterator[str]:
+    """The records asked for. The log has no patient's id, only its keyed hash."""
+    from simdx.service.audit_chain import patient_reference
+
+    hashed = None if patient is None else key.person_hash("patient", patient_reference(patient))
+    wanted = {name: value for name, value in (("patient_hash", hashed), ("user", user)) if value is not None}
+    for record in store.records():
+        context = json_format.loads(record.context or "{}") if wanted else {}
+        if all(context.get(name) == value for name, value in wanted.items()):
+            yield json_format.dumps(asdict(record)) + "\n"
+
+
+def _exported(path: Path) -> Iterator[AuditRecord]:
+    from simdx.rows import jsonl_rows
+    from simdx.service.audit import AuditRecord
+
+    for number, row in jsonl_rows(path):
+        try:
+            yield AuditRecord(**row)
+        except TypeError:
+            raise BadInput(f"{path.name} line {number} is not a record of an export") from None
+
+
 # --------------------------------------------------------------------------- simdx mcp
 
 
+@verb()
 def mcp(
     panel: Annotated[
-        Many,
-        Option(metavar="NAME|FILE", help="A panel; repeatable. Default: all packaged."),
+        Many, Option(metavar="NAME|FILE", help="A panel; repeatable. Default: all packaged.")
     ] = None,
     embedder: Embedder = None,
     allow_remote: options.AllowRemote = False,
@@ -202,14 +364,12 @@ def server(
         """Conditions of the library by name, alias, ICD-10 code or meaning."""
         if not 1 <= most <= MOST_FOUND:
             raise BadInput(f"most is from 1 to {MOST_FOUND}")
+        kept = ("name", "icd10", "emergency")
         return {
             "conditions": [
-                {
-                    "name": m.condition.name, "icd10": m.condition.icd10, "emergency": m.condition.emergency,
-                    "found_by": m.how, "score": m.score,
-                }
+                {key: getattr(m.condition, key) for key in kept} | {"found_by": m.how, "score": m.score}
                 for m in library.find(query, most)
             ]
-        }  # fmt: skip
+        }
 
     return served

@@ -70,7 +70,13 @@ def decide(
         test = [f"none of these leads with {percent(outside)}"]
     action: Literal["accept", "likely", "test", "review"] = "review" if review else "test"
     reasons = (*review, *test)
-    if not reasons and (missing := (*facts.missing, *_set_aside(panel, facts))):
+    # Labels that must not be missed and that the user's prior, or choice of labels, keeps from leading.
+    prior = facts.prior
+    set_aside = [] if prior is None else [
+        f"'{panel.names[i]}' must not be missed, and its prior is {100 * prior[i]:.2g} %"
+        for i in np.flatnonzero(excluded(prior)).tolist() if panel.labels[i].must_not_miss
+    ]  # fmt: skip
+    if not reasons and (missing := (*facts.missing, *set_aside)):
         action, reasons = "likely", (f"{NOT_ACCEPTED}: {missing[0]}", *missing[1:])
     elif not reasons:
         top = int(facts.posterior.argmax())
@@ -151,15 +157,6 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield f"the {policy.conformal.level:.0%} set holds {listed}"
 
 
-def _set_aside(panel: Panel, facts: Facts) -> Iterator[str]:
-    """Labels that must not be missed and that the user's prior, or choice of labels, keeps from leading."""
-    if facts.prior is None:
-        return
-    for label, p, out in zip(panel.labels, facts.prior.tolist(), excluded(facts.prior), strict=True):
-        if out and label.must_not_miss:
-            yield f"'{label.name}' must not be missed, and its prior is {100 * p:.2g} %"
-
-
 def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[str]:
     """Whatever the policy says: an answer that nothing vouches for, or that leaves something open."""
     label = panel.names[int(facts.posterior.argmax())]
@@ -181,7 +178,7 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
     if few == 0:
         yield "the calibration of this method was never measured"
     elif few is not None and few < LEAST_EFFECTIVE:
-        yield f"only {few:.1f} effective simulations support the answer"
+        yield f"only {few:.1f} simulated texts carry the answer"
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:

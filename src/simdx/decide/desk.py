@@ -28,7 +28,7 @@ from simdx.answer import (
 from simdx.decide import explain as why
 from simdx.decide.alarm import Alarms, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, Tried, too_few
+from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, too_few
 from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
@@ -54,14 +54,8 @@ class DecisionParts(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Beyond(NamedTuple):
-    """What the library says of one answer."""
-
-    outside: OutsideAnswer | None = None
-    unexplained: tuple[str, ...] = ()
-    rival: tuple[str, float] | None = None
-
-
+# Of one answer: conditions it may be, sentences not explained, and an emergency that comes near.
+Beyond = tuple[OutsideAnswer | None, tuple[str, ...], tuple[str, float] | None]
 CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
 LIKELY = 0.01  # and its least probability
 ENOUGH = 50  # texts that tell a bank's language
@@ -146,7 +140,8 @@ class Desk(TunedThresholds):
         note on how they were made."""
         if not observations.texts:
             return []
-        names, prior, of_labels = self._data.panel.names, table.prior.probabilities, table.of_labels
+        panel, prior, of_labels = self._data.panel, table.prior.probabilities, table.of_labels
+        names, texts, second = panel.names, observations.texts, table.second_order
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
         few = too_few(self.policy)
@@ -155,59 +150,46 @@ class Desk(TunedThresholds):
         sentences = None
         if explain and self._cheap:
             sentences = why.sentence_effects(
-                observations.texts, table.posterior, prior,
+                texts, table.posterior, prior,
                 lambda some, whole: self._answered(self._data.observe(some, whole), prior).posterior,
             )  # fmt: skip
-        second, promise = table.second_order, self._promise(prior)
-        even = self._even(observations, prior)
-        beyond = self._beyond(observations, table)
-        voices = (f"voice: {name}" for name in table.voices or ())
-        heard = (*(view.name for view in self.alarm.views), *voices)
-        columns = zip(
-            table.entropy_bits.tolist(), table.typicality.tolist(), table.effective_simulations.tolist(),
-            alarms.flag.tolist(), alarms.p_value.tolist(), alarms.score.tolist(), strict=True,
-        )  # fmt: skip
+        heard = [view.name for view in self.alarm.views] + [f"voice: {name}" for name in table.voices or ()]
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(of_labels)), of_labels.argmax(axis=1)].T.tolist()
-        out = []
-        for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
-            entropy, typicality, effective, flag, p_value, score = column
-            outside = None if table.out_of_class is None else float(table.out_of_class[i])
+        outside, unexplained, rival = zip(*self._beyond(observations, table), strict=True)
+        none = [None] * len(texts) if table.out_of_class is None else table.out_of_class.tolist()
+        # One list for each fact; of what is not known there is none.
+        known: dict[str, Any] = {
+            "posterior": of_labels, "out_of_class": none, "even": self._even(observations, prior),
+            "entropy_bits": table.entropy_bits.tolist(), "typicality": table.typicality.tolist(),
+            "aleatoric_bits": second and second.aleatoric_bits.tolist(),
+            "epistemic_bits": second and second.epistemic_bits.tolist(),
+            "effective_simulations": table.effective_simulations.tolist(),
+            "alarm": alarms.flag.tolist(), "alarm_p": alarms.p_value.tolist(),
+            "preferred": [tuple(names[label] for label in labels) for labels in preferred],
+            "conformal_set": sets, "missing": list(map(self._lacks, none)), "unexplained": unexplained,
+            "rival": rival, "text": texts,
+            "foreign": [self._english and not is_english(text) for text in texts],
+        }  # fmt: skip
+        columns = {name: column for name, column in known.items() if column is not None}
+        promise, out = self._promise(prior), []
+        for i, text in enumerate(texts):
+            facts = Facts(**{k: v[i] for k, v in columns.items()}, refuted=self.refuted, prior=prior)
             views = tuple(
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
             )
-            facts = Facts(
-                posterior=of_labels[i],
-                entropy_bits=entropy,
-                out_of_class=outside,
-                typicality=typicality,
-                aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
-                epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
-                alarm=flag,
-                alarm_p=p_value,
-                preferred=tuple(names[label] for label in preferred[i]),
-                conformal_set=None if sets is None else sets[i],
-                effective_simulations=effective,
-                refuted=self.refuted,
-                missing=self._lacks(outside),
-                prior=prior,
-                even=None if even is None else even[i],
-                unexplained=beyond[i].unexplained,
-                rival=beyond[i].rival,
-                text=text,
-                foreign=self._english and not is_english(text),
-            )
+            score, p_value = float(alarms.score[i]), float(alarms.p_value[i])
             out.append(
                 DecisionParts(
-                    decision=decide(self._data.panel, facts, self.policy, promise),
-                    alarm=AlarmAnswer(score=score, flag=flag, p_value=p_value, views=views),
+                    decision=decide(panel, facts, self.policy, promise),
+                    alarm=AlarmAnswer(score=score, flag=bool(facts.alarm), p_value=p_value, views=views),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, table) if explain else None,
                     missing_finding=self._missing(text, table.posterior[i], prior) if ask else None,
-                    outside=beyond[i].outside,
-                    unexplained=beyond[i].unexplained,
+                    outside=outside[i],
+                    unexplained=facts.unexplained,
                     notes=notes,
                 )
             )
@@ -217,7 +199,7 @@ class Desk(TunedThresholds):
         """Which condition none of these may be, and the sentences that the leading label does not explain."""
         world, found = self._fitted.world, self._fitted.calibration
         if world is None or found is None or table.out_of_class is None:
-            return [Beyond()] * len(observations.texts)
+            return [(None, (), None)] * len(observations.texts)
         compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
         shares = world.shares(compared)
         chances = table.out_of_class[:, None] * shares
@@ -231,7 +213,7 @@ class Desk(TunedThresholds):
             excess = world.excess(said, lead[asked], shares[asked])
             for i, sentences, by in zip(asked.tolist(), said, excess, strict=True):
                 marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > found.unexplained)
-        out = []
+        out: list[Beyond] = []
         for i, chance in enumerate(chances):
             order = np.argsort(-named[i])[:NEAREST].tolist()
             order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
@@ -239,12 +221,11 @@ class Desk(TunedThresholds):
             if clinical and margin[i] > CLEAR and chance[urgent[i]] >= LIKELY:
                 rival = world.conditions[urgent[i]].name, float(chance[urgent[i]])
                 order = list(dict.fromkeys([*order, int(urgent[i])]))
-            nearest = [(world.conditions[c], float(chance[c])) for c in order]
-            near = (
-                NearCondition(condition=one.name, probability=p, emergency=one.emergency)
-                for one, p in nearest
+            near = tuple(
+                NearCondition(condition=one.name, probability=float(chance[c]), emergency=one.emergency)
+                for c, one in ((c, world.conditions[c]) for c in order)
             )
-            out.append(Beyond(OutsideAnswer(nearest=tuple(near)), marked.get(i, ()), rival))
+            out.append((OutsideAnswer(nearest=near), marked.get(i, ()), rival))
         return out
 
     def under(self, policy: Policy) -> Desk:
@@ -253,11 +234,11 @@ class Desk(TunedThresholds):
         other.__dict__["alarm"] = self.alarm if policy is self.policy else self.fresh_alarm
         return other
 
-    def tried(self, observations: Observations, table: AnswerTable) -> Tried:
-        """Which answers pass every check on themselves, whatever is missing of the panel."""
+    def tried(self, observations: Observations, table: AnswerTable) -> Float:
+        """Which answers pass every check on themselves, whatever the panel lacks; for `none_limit`."""
         parts = self.decide(observations, table, explain=False)
         passed = np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
-        return Tried(passed, table.out_of_class)
+        return np.where(passed, -np.inf if table.out_of_class is None else table.out_of_class, np.inf)
 
     def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
         """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
@@ -272,14 +253,13 @@ class Desk(TunedThresholds):
         policy = tuned(np.arange(len(truth)))
         if outside is None:
             return policy
-        accepted = np.zeros(len(truth), dtype=bool)
+        inside = np.full(len(truth), np.inf)
         fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
         for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
             held = np.flatnonzero(fold == f)
             other = self.under(tuned(np.flatnonzero(fold != f)))
-            accepted[held] = other.tried(cases.at(held), answers.at(held)).passed
+            inside[held] = other.tried(cases.at(held), answers.at(held))
         wrong = answers.posterior.argmax(axis=1) != truth
-        inside = Tried(accepted, answers.out_of_class)
         found = self._evidence(policy, inside, wrong, outside, "labelled cases of the user's own")
         return replace(policy, evidence=found)
 
@@ -290,7 +270,7 @@ class Desk(TunedThresholds):
         return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
 
     def _evidence(
-        self, policy: Policy, inside: Tried, wrong: Mask, outside: Observations, source: str
+        self, policy: Policy, inside: Float, wrong: Mask, outside: Observations, source: str
     ) -> AcceptEvidence:
         beyond = self.under(policy).tried(outside, self._answered(outside, self._uniform))
         return AcceptEvidence.counted(inside, wrong, beyond, self.evidence_key(policy), source)

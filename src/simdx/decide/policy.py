@@ -25,7 +25,7 @@ from dataclasses import field as dataclass_field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
@@ -69,26 +69,18 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Bits = Annotated[float, Field(ge=0, le=64)]
 
 
-class Tried(NamedTuple):
-    """Cases under every check on the answer itself."""
+def none_limit(tried: Float) -> float | None:
+    """The probability of none of these below which few enough of these outside cases pass; None where few
+    enough pass anyway, or nothing can be limited.
 
-    passed: Mask  # (n,)
-    none: Float | None  # (n,) probabilities of none of these; None: not weighed
-
-    def at(self, rows: Mask) -> Tried:
-        return Tried(self.passed[rows], None if self.none is None else self.none[rows])
-
-    def limit(self) -> float | None:
-        """The probability of none of these below which few enough of these outside cases pass; None where few
-        enough pass anyway, or nothing can be limited."""
-        most = most_allowed(len(self.passed))
-        if self.none is None or most < 0 or self.passed.sum() <= most:
-            return None
-        return float(np.sort(self.none[self.passed])[int(AIM * most)])
-
-    def under(self, limit: float | None) -> Mask:
-        """(n,) those that pass with less than this probability of none of these."""
-        return self.passed if limit is None or self.none is None else self.passed & (self.none < limit)
+    Of a case that passes every check on the answer itself, `tried` has the probability of none of these
+    (−∞ where that is not weighed), of any other ∞.
+    """
+    most, passed = most_allowed(len(tried)), np.sort(tried[tried < np.inf])
+    if most < 0 or len(passed) <= most:
+        return None
+    limit = float(passed[int(AIM * most)])
+    return None if limit < 0 else limit
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -108,16 +100,16 @@ class AcceptEvidence:
 
     @classmethod
     def counted(
-        cls, inside: Tried, wrong: Mask, outside: Tried, made_for: Mapping[str, str], source: str
+        cls, inside: Float, wrong: Mask, outside: Float, made_for: Mapping[str, str], source: str
     ) -> AcceptEvidence:
-        """From which cases pass every check, and which of those of the labels are answered wrongly."""
-        limit = outside.limit()
-        accepted = inside.under(limit)
-        n, k = len(outside.passed), int(outside.passed.sum())
+        """From which cases pass every check (as `none_limit` takes them), and which answers are wrong."""
+        limit, n = none_limit(outside), len(outside)
+        accepted, k = inside < (np.inf if limit is None else limit), int((outside < np.inf).sum())
         if limit is not None:  # each fifth under the limit of the others
-            fold = np.arange(n) % FOLDS
-            parts = [(outside.at(fold == f), outside.at(fold != f).limit()) for f in range(FOLDS)]
-            k = sum(int(held.under(other).sum()) for held, other in parts)
+            fold, k = np.arange(n) % FOLDS, 0
+            for f in range(FOLDS):
+                other = none_limit(outside[fold != f])
+                k += int((outside[fold == f] < (np.inf if other is None else other)).sum())
         counts = len(accepted), int(accepted.sum()), int((accepted & wrong).sum()), n, k
         return cls(source, *counts, round(upper_end(k, n), 4), dict(made_for), limit)
 
@@ -332,7 +324,10 @@ def policy_words(policy: Policy) -> Iterator[str]:
     )
     limits = [
         (t.out_of_class, "review  if the probability of none of these is at least {:g}"),
-        (t.typicality, "review  if typicality is below {:g}"),
+        (
+            t.typicality,
+            "review  if under {:g} of all simulated texts are as unusual as the text (typicality)",
+        ),
         (
             t.alarm or None,
             "review  if independent views support the answer less than usual for a correct one",

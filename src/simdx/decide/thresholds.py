@@ -144,14 +144,10 @@ class TunedThresholds:
         if compiled is not None:
             return check_policy(json.loads(compiled.tobytes()), "compiled", self._data.panel)
         path = home() / "policies" / f"{self._tuning}.yaml"
-        with suppress(
-            BadInput, OSError, ValueError
-        ):  # of a damaged one a changed threshold would go unnoticed
+        with suppress(BadInput, OSError, ValueError):
             seal, _, text = path.read_text(encoding="utf-8").partition("\n")
-            if seal == f"# {seal_of(text)}":
-                kept = read_policy(path, self._data.panel)
-                if kept.fits(self._without_archive):
-                    return kept
+            if seal == f"# {seal_of(text)}":  # else a changed threshold would go unnoticed
+                return read_policy(path, self._data.panel)
         found = self.tuned()
         policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
         with suppress(CannotWrite):  # a cache folder that cannot be written costs time, not the answer

@@ -26,24 +26,3 @@ from simdx.reading.text import (
     stems,
     words,
 )
-
-__all__ = [
-    "CUT",
-    "DENIED",
-    "FOUND",
-    "HEAVY",
-    "LIGHT",
-    "PLAIN",
-    "WAYS",
-    "Reading",
-    "Span",
-    "as_read",
-    "is_checklist",
-    "is_english",
-    "masked",
-    "not_counted",
-    "read",
-    "split_sentences",
-    "stems",
-    "words",
-]

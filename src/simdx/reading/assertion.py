@@ -20,13 +20,16 @@ from simdx.reading.events import (
     CLAUSE_VERBS,
     COLON,
     COMMA,
+    DENYING,
     EITHER,
     END,
     FILLERS,
     FINDING_ENDINGS,
     FINDINGS,
+    FROM,
     HERE,
     HYPOTHETICAL,
+    MEANT,
     NARROW,
     NEGATED,
     NUMBERS,
@@ -39,10 +42,13 @@ from simdx.reading.events import (
     STARTERS,
     STRONG_ENDS,
     TAILS,
+    TELLING,
+    TO,
     TRIGGERS,
+    WHAT,
     WITH,
+    WORD,
     Event,
-    denies,
     events_of,
     sentences,
     small,
@@ -77,6 +83,10 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
     `denied_alone`: of sentences that may deny something, which takes less time.
     """
     low = small(text)
+    words = DENYING if denied_alone else TELLING
+    headed = not denied_alone and (":" in low or "\n" in low)
+    if not headed and not tells(low, words, ".;!:-/"):
+        return [], []
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
     meant = since = 0  # by default in this section, and where that began
@@ -91,26 +101,28 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         if sign == "no":
             _add(marks, low, start, end, NEGATED, (end, after))
             continue
-        if sign == "\n" and low[start:end].strip() in SECTIONS:  # a header on a line of its own
+        if sign == "\n" and (name := low[start:end].strip()) in SECTIONS:  # a header on a line of its own
             leave(start)
-            section, meant = SECTIONS[low[start:end].strip()]
+            section, meant = SECTIONS[name]
             since = after
             sections.append((since, section))
             continue
-        sentence = low[start:end]
-        if not meant and ((denied_alone and not denies(sentence)) or not tells(sentence)):
-            continue
-        name, colon, _ = sentence.partition(":")
-        if colon and name.count(" ") < 4:
+        sentence, colon = low[start:end], low.find(":", start, end)
+        if colon >= 0 and (name := low[start:colon]).count(" ") < 4:
             leave(start)
             name = name.strip(" \t\n*#-.0123456789")
             if name in SECTIONS:
                 section, meant = SECTIONS[name]
-                since = start = start + sentence.index(":") + 1
+                since = start = colon + 1
                 sections.append((since, section))
+        joined = ":-/" if colon >= 0 else ""
+        if not meant and not (
+            tells(sentence, words, joined) and (words is TELLING or tells(sentence, TELLING, joined))
+        ):
+            continue
         events = events_of(low, start, end)
         if meant:
-            here = next((event.start for event in events if event.what == HERE), None)
+            here = next((event[FROM] for event in events if event[WHAT] == HERE), None)
             if here is not None:
                 leave(here)
         marks += _Sentence(low, events, start, end).marks()
@@ -132,9 +144,8 @@ class _Sentence:
 
     def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
         self.low, self.events, self.start, self.end = low, events, start, end
-        kinds = [event.what for event in events]
-        ends_freely = end == len(low) or low[end] == "\n"
-        self.unpunctuated = ends_freely and COMMA not in kinds
+        kinds = [event[WHAT] for event in events]
+        self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
         self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
         self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
 
@@ -162,18 +173,18 @@ class _Sentence:
     def _scope_end(self, at: int, assertion: int, narrow: bool) -> int:
         """Where the scope of a trigger that stands before its findings ends."""
         low, events = self.low, self.events
-        begin = events[at].end
+        begin = events[at][TO]
         firm = assertion == HYPOTHETICAL  # a condition goes on to the end of its sentence
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
         for j in range(at + 1, len(events) + 1):
             event = events[j] if j < len(events) else None
-            stop = event.start if event else self.end
+            stop = event[FROM] if event else self.end
             words = low[begin:stop].split()
             if before is not None:
-                following = words[0].partition("'")[0] if words else event.word if event else ""
+                following = words[0].partition("'")[0] if words else event[WORD] if event else ""
                 if self._parts(at, j - 1, assertion, following, either_or, listed, narrow):
-                    return before.start
+                    return before[FROM]
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
                 return begin
@@ -185,7 +196,7 @@ class _Sentence:
                 return self._after_words(begin)
             if event is None:
                 return stop
-            what = event.what
+            what = event[WHAT]
             if what in (COMMA, AND):
                 before = event
             elif what == OR:
@@ -194,20 +205,20 @@ class _Sentence:
                 if words and not firm:
                     return stop
             elif what == END:
-                subject = not words and event.word in ("i", "pt", "patient")
-                if not subject and not (firm and event.word not in STRONG_ENDS):
+                subject = not words and event[WORD] in ("i", "pt", "patient")
+                if not subject and not (firm and event[WORD] not in STRONG_ENDS):
                     return stop
             elif assertion == NEGATED and not words and self._goes_on(j):
                 pass
-            elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event.assertion or what == HERE):
+            elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event[MEANT] or what == HERE):
                 return stop  # else as in "if there is no improvement", "family history is negative for"
-            begin = event.end
+            begin = event[TO]
         return self.end
 
     def _goes_on(self, j: int) -> bool:
         """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
-        event, joined = self.events[j], self.events[j - 1].what
-        doubt = event.word in ("suspicious", "concerning") and not self.low.startswith(" for", event.end)
+        event, joined = self.events[j], self.events[j - 1][WHAT]
+        doubt = event[WORD] in ("suspicious", "concerning") and not self.low.startswith(" for", event[TO])
         return doubt and (joined == OR or (joined == COMMA and self.last_or > j))
 
     def _parts(
@@ -217,7 +228,7 @@ class _Sentence:
         firm = assertion == HYPOTHETICAL
         if following in STARTERS and not (firm and following not in ("i", "my", "it")):
             return True
-        if self.events[j].what == AND:
+        if self.events[j][WHAT] == AND:
             return either_or and not firm
         if assertion != NEGATED:
             return False
@@ -254,20 +265,20 @@ class _Sentence:
         """Where the clause before a trigger begins. A plural verb speaks for the whole list before it."""
         low, events = self.low, self.events
         trigger = events[at]
-        plural = trigger.word in ("are", "were", "have", "all") or " all" in low[trigger.start : trigger.end]
+        plural = trigger[WORD] in ("are", "were", "have", "all") or " all" in low[trigger[FROM] : trigger[TO]]
         whole = plural
         for j in range(at - 1, -1, -1):
             event = events[j]
-            if event.what == COMMA:
+            if event[WHAT] == COMMA:
                 if not whole:
-                    return event.end
-            elif event.what in (AND, OR):
-                before = low[events[j - 1].end if j else self.start : event.start].split()
+                    return event[TO]
+            elif event[WHAT] in (AND, OR):
+                before = low[events[j - 1][TO] if j else self.start : event[FROM]].split()
                 if not plural and (not before or _is_clause(before)):  # "he was well, and fever was denied"
-                    return event.end
+                    return event[TO]
                 whole = True
-            elif event.what not in (WITH, COLON):
-                return event.end
+            elif event[WHAT] not in (WITH, COLON):
+                return event[TO]
         return self.start
 
     def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
@@ -275,16 +286,16 @@ class _Sentence:
         comes before."""
         low, event = self.low, self.events[at]
         begin = self._clause_start(at)
-        clause = low[begin : event.start]
+        clause = low[begin : event[FROM]]
         leads = all(word.isdigit() or word in NUMBERS for word in clause.replace(",", " ").split())
         if assertion == PAST:
-            recent = event.word in ("last", "months") and not low.endswith("year", event.start, event.end)
-            if leads and recent and " had " not in low[event.end : event.end + 20]:
+            recent = event[WORD] in ("last", "months") and not low.endswith("year", event[FROM], event[TO])
+            if leads and recent and " had " not in low[event[TO] : event[TO] + 20]:
                 return []
             if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):
                 return []
-        after = [(event.end, self._scope_end(at, assertion, False))] if leads or assertion == POSSIBLE else []
-        return after if leads else [(begin, event.start), *after]
+        after = [(event[TO], self._scope_end(at, assertion, False))] if leads or assertion == POSSIBLE else []
+        return after if leads else [(begin, event[FROM]), *after]
 
 
 def _is_clause(words: list[str]) -> bool:
@@ -302,7 +313,12 @@ def _without_overlaps(marks: list[Mark]) -> list[Mark]:
     if len(marks) < 2:
         return marks
     marks.sort()
-    if all(one.end <= other.start for one, other in pairwise(marks)):
+    at = 0
+    for one in marks:
+        if one.start < at:
+            break
+        at = one.end
+    else:
         return marks
     triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
     marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import re
 
+from simdx.reading.events import small
+
 # Without one of these words nothing is looked for.
 _WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
 _SIDE = r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits)"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
-    rf"(?:\s+bilaterally|\s+in\s+(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?",
-    re.IGNORECASE,
+    rf"(?:\s+bilaterally|\s+in\s+(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
 )
 # Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
-    r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*\s+$",
-    re.IGNORECASE,
+    r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*\s+$"
 )
-_NO_VERB = re.compile(r"(?:\s(?:grossly|otherwise))?\s$", re.IGNORECASE)
-_UNLIKE = re.compile(r"\b(?:of|to|than|not|as|no|from|near)\s+$", re.IGNORECASE)
+_NO_VERB = re.compile(r"(?:\s(?:grossly|otherwise))?\s$")
+_UNLIKE = re.compile(r"\b(?:of|to|than|not|as|no|from|near)\s+$")
 # Or it leads: "Normal heart size and contour".
-_LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$", re.IGNORECASE)
+_LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$")
 _LED = re.compile(
-    r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except)\b)",
-    re.IGNORECASE,
+    r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except)\b)"
 )
 _STOP = re.compile(r"\s*(?:[.;)\n]|,|$)")
 _STOP_OR_AND = re.compile(
@@ -46,21 +45,24 @@ _LISTED_WORDS = 3  # in each part of a list: "heart, mediastinum, and hila are n
 def normal_in(text: str) -> list[tuple[int, int]]:
     """Start and end of each stretch that calls something normal, in order and apart."""
     out: list[tuple[int, int]] = []
-    low = text.lower()
-    if not any(word in low for word in _WORDS):
+    low = small(text)
+    for word in _WORDS:
+        if word in low:
+            break
+    else:
         return out
     done = 0
-    for found in _NORMAL.finditer(text):
+    for found in _NORMAL.finditer(low):
         at, end = found.span()
         if at < done:
             continue
-        before = text[max(done, at - _BACK) : at]
-        if (led := _LED.match(text, end)) and text[at].lower() in "nu" and _LEADS.search(before):
+        before = low[max(done, at - _BACK) : at]
+        if (led := _LED.match(low, end)) and low[at] in "nu" and _LEADS.search(before):
             start, end = at, led.end()
-        elif (verb := _VERB.search(before)) and _STOP_OR_AND.match(text, end):
-            start = _subject(text, done, at - len(before) + verb.start())
-        elif (gap := _NO_VERB.search(before)) and not _UNLIKE.search(before) and _STOP.match(text, end):
-            start = _subject(text, done, at - len(before) + gap.start())
+        elif (verb := _VERB.search(before)) and _STOP_OR_AND.match(low, end):
+            start = _subject(low, done, at - len(before) + verb.start())
+        elif (gap := _NO_VERB.search(before)) and not _UNLIKE.search(before) and _STOP.match(low, end):
+            start = _subject(low, done, at - len(before) + gap.start())
         else:
             continue
         if start >= 0:
@@ -69,20 +71,17 @@ def normal_in(text: str) -> list[tuple[int, int]]:
     return out
 
 
-def _subject(text: str, since: int, until: int) -> int:
+def _subject(low: str, since: int, until: int) -> int:
     """Where what is called normal begins; -1 where nothing or too much stands there."""
     since = max(since, until - _SUBJECT)
-    bounds = [since, *(bound.end() for bound in _BOUNDARY.finditer(text, since, until))]
+    bounds = [since, *(bound.end() for bound in _BOUNDARY.finditer(low, since, until))]
     start = bounds.pop()
-    words = text[start:until].split()
+    words = low[start:until].split()
     if not 0 < len(words) <= _MOST_WORDS:
         return -1
     listed = "and" in words
     while (
-        listed
-        and bounds
-        and text[start - 1] == ","
-        and len(text[bounds[-1] : start].split()) <= _LISTED_WORDS
+        listed and bounds and low[start - 1] == "," and len(low[bounds[-1] : start].split()) <= _LISTED_WORDS
     ):
         start = bounds.pop()
     return start

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
 from simdx.reading.events import ASSERTIONS, NEGATED, PRESENT
 from simdx.reading.normal import normal_in
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of the text with one assertion; the trigger is empty where a section gave it, or none did."""
 
     start: int
@@ -26,14 +26,18 @@ class Span:
     trigger: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reading:
-    """A text, what in it is not plainly present, where its sections begin, and what is called normal."""
+    """A text, what in it is not plainly present, and where its sections begin."""
 
     text: str
-    marks: tuple[Mark, ...]
-    sections: tuple[tuple[int, str], ...]
-    normal: tuple[tuple[int, int], ...] = ()
+    marks: list[Mark]
+    sections: list[tuple[int, str]]
+
+    @cached_property
+    def normal(self) -> list[tuple[int, int]]:
+        """What is called normal."""
+        return normal_in(self.text)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -67,7 +71,9 @@ class Reading:
 
     def assertion(self, start: int, end: int) -> str:
         """The assertion of a finding at this place: the strongest of its parts."""
-        over = (mark.assertion for mark in self.marks if mark.start < end and mark.end > start)
+        over = [mark.assertion for mark in self.marks if mark.start < end and mark.end > start]
+        if not over and any(first < end and last > start for first, last in self.normal):
+            return NORMAL
         return ASSERTIONS[max(over, default=PRESENT)]
 
 
@@ -87,8 +93,7 @@ def _beside(
 
 def read(text: str) -> Reading:
     """How each part of a text is meant."""
-    marks, sections = marks_of(text)
-    return Reading(text, tuple(marks), tuple(sections), tuple(normal_in(text)))
+    return Reading(text, *marks_of(text))
 
 
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
@@ -157,15 +162,14 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
         denied.append(said[mark.start : mark.end])
     if way in (FOUND, HEAVY) and (normal := normal_in(said)):
         cuts = sorted([*cuts, *normal])
-    if said == text and not cuts:
+    if not cuts and said == text:
         return text, ""
     rest = _without(said, cuts)
     if not any(map(str.isalpha, rest)):
         return text, ""  # nothing is left to go by
-    words = len(said.split())
-    if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * words:
+    if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * len(said.split()):
         return said, ""
-    if way == HEAVY and words - len(rest.split()) < LEAST_NOT_FOUND * words:
+    if way == HEAVY and 1 - len(rest.split()) / len(said.split()) < LEAST_NOT_FOUND:
         return said, ""
     return rest, ". ".join(denied) if way == DENIED else ""
 

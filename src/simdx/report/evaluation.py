@@ -113,6 +113,13 @@ def set_notes(found: Mapping[str, Any]) -> list[str]:
     return notes
 
 
+# What tells cases of no label from the others, as people read it.
+OUTSIDE_SCORES = {
+    "out_of_class": "the probability of none of these", "entropy_bits": "entropy",
+    "atypicality": "how unlike simulated texts they are", "epistemic_bits": "doubt about the probabilities",
+}  # fmt: skip
+
+
 def none_words(found: Mapping[str, Any]) -> list[str]:
     """None of these for cases outside the panel and for its own: mean probability, share of answers."""
     if found["mean_outside"] is None or found["mean_inside"] is None:
@@ -154,6 +161,7 @@ def render_evaluation(
         differential_rows=differential_rows,
         differential_notes=differential_notes,
         set_rows=set_rows,
+        outside_scores=OUTSIDE_SCORES,
         set_notes=set_notes,
         none_words=none_words,
         entropy_drawing=entropy_plot(bits[right], bits[~right], outside, most),
@@ -212,7 +220,8 @@ def print_evaluation(result: Evaluation) -> None:
             _print_table(console, headings, set_rows(found), set_notes(found))
     if found := record["ood"]:
         shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
-        console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
+        by = OUTSIDE_SCORES[found["score"]]
+        console.print(f"none of the labels: {found['n']} cases, AUROC {shown} by {by}")
         for line in none_words(found):
             console.print(line)
     for field, groups in record["groups"].items():

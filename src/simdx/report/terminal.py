@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.text import Text
 
-from simdx.answer import NO_PROMISE, Answer, action_words, percent
+from simdx.answer import NO_PROMISE, Answer, SentenceEffect, action_words, percent
 from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
 
@@ -32,9 +32,9 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False, tex
     _print_decision(answer, console, reasons=None if verbose else 1)
     _print_beyond(answer, console, text)
     if verbose:
-        _print_rest(answer, console)
+        _print_rest(answer, console, text)
     else:
-        _print_sentences(answer, console)
+        _print_sentences(answer, console, text)
         _print_nearest(answer, console)
     found = answer.calibration
     rests = "calibration unknown" if found is None else found.sentence
@@ -83,18 +83,29 @@ def _print_beyond(answer: Answer, console: Console, text: str) -> None:
         _line(console, said, lead="  ", style="bold")
     for sentence in answer.unexplained[:2]:
         _line(console, f"not explained by {answer.leading_label}: “{sentence}”", lead="  ")
-    denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
-    if text and denied:
+    if denied := _denied(answer, text):
         console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))
 
 
-def _print_sentences(answer: Answer, console: Console) -> None:
+def _denied(answer: Answer, text: str) -> list[str]:
+    return [text[span.start : span.end] for span in answer.spans if text and span.assertion == "negated"]
+
+
+def _part(part: SentenceEffect, answer: Answer, text: str, lead: str, room: int) -> Text:
+    """A part of the case as it is quoted; what it denies is struck through, for it supports nothing."""
+    quoted = Text(f"{lead}“{_short(part.text, room)}”")
+    quoted.highlight_words([" ".join(plain(words).split()) for words in _denied(answer, text)], "strike")
+    return quoted
+
+
+def _print_sentences(answer: Answer, console: Console, text: str) -> None:
     parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:2]
     if answer.sentences and not parts:
         _line(console, f"no single sentence changes '{answer.label}' by 1 %", lead="  ")
     for part in parts:
         effect = f"{'+' if part.effect > 0 else '−'}{abs(100 * part.effect):.0f} %"
-        _line(console, f"“{part.text}”", lead=f"  {effect:>6}  ")
+        lead = f"  {effect:>6}  "
+        console.print(_part(part, answer, text, lead, console.width - len(lead) - 2), no_wrap=True)
 
 
 def _print_nearest(answer: Answer, console: Console) -> None:
@@ -106,12 +117,15 @@ def _print_nearest(answer: Answer, console: Console) -> None:
             _line(console, f"like {item.label}: “{item.text}”", lead="  ", style="dim")
 
 
-def _print_rest(answer: Answer, console: Console) -> None:
+def _print_rest(answer: Answer, console: Console, text: str) -> None:
     most = math.log2(len(answer.posterior))
-    few = answer.effective_simulations
-    carried = "" if few is None else f"; {few:.1f} effective simulations"
-    typical = "" if answer.typicality is None else f"; typicality {answer.typicality:.3f}"
-    console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
+    console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits (0: certain)")
+    if answer.effective_simulations is not None:
+        carried = f"{answer.effective_simulations:.1f} simulated texts carry the answer"
+        console.print(f"  {carried} (effective simulations)")
+    if answer.typicality is not None:
+        alike = f"{percent(answer.typicality)} of simulated texts are at least as unusual as this one"
+        console.print(f"  {alike} (typicality)")
     for voice, posterior in (answer.voices or {}).items():
         heard = max(posterior, key=lambda label: posterior[label])
         console.print(f"  voice '{escape(voice)}': {escape(heard)} {percent(posterior[heard])}")
@@ -127,7 +141,7 @@ def _print_rest(answer: Answer, console: Console) -> None:
     if answer.sentences:
         console.print(f"  contribution of each part of the text to '{escape(answer.label)}':")
     for part in answer.sentences or ():
-        console.print(f"  {100 * part.effect:+.1f} %  “{escape(_short(part.text, 110))}”")
+        console.print(_part(part, answer, text, f"  {100 * part.effect:+.1f} %  ", 110))
     if answer.flip is not None:
         p = answer.flip.prior
         below = f"{p:.2f}" if 0.005 <= p <= 0.995 else f"{p:.1e}" if p < 0.5 else "0.99"

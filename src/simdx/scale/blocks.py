@@ -9,14 +9,11 @@ import hashlib
 import os
 import uuid
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from simdx.disk import make_folder
 from simdx.errors import BadInput, MissingExtra
-
-ID, TEXT = "id", "text"  # the names a block's columns have whatever the input calls them
 
 
 def folder_at(url: str) -> Any:
@@ -51,15 +48,7 @@ def write_whole(folder: Any, name: str, data: bytes) -> None:
     os.replace(scratch, path / name)
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumns:
-    """Where the text and its id stand; `id` None gives every row its file and number as id."""
-
-    text: str = "text"
-    id: str | None = "id"
-
-
-class RowSpan(NamedTuple):
+class Block(NamedTuple):
     """Where the rows of a block are, and the name of the file its answers go to."""
 
     path: str
@@ -69,63 +58,57 @@ class RowSpan(NamedTuple):
     name: str
 
 
-def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[RowSpan], str]:
-    """All blocks of the input, and its digest; footers are read, no text."""
-    try:
-        import fsspec  # noqa: F401  # for `folder_at`
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("working on Parquet", "scale") from None
-    folder = folder_at(source)
-    files = {"": folder.info("")} if folder.isfile("") else folder.find("", detail=True)
-    files = {path: files[path]["size"] for path in sorted(files) if (path or source).endswith(".parquet")}
-    if not files:
-        raise BadInput(f"there is no Parquet file at '{source}'")
-    spans: list[RowSpan] = []
-    digest = hashlib.sha256()
-    for path, size in files.items():
-        with folder.open(path) as file:
-            try:
-                footer = parquet.ParquetFile(file).metadata
-                names = set(footer.schema.to_arrow_schema().names)
-            except Exception as error:
-                raise BadInput(f"'{path or source}' is not a Parquet file ({type(error).__name__})") from None
-        for column in filter(None, (columns.text, columns.id)):
-            if column not in names:
-                raise BadInput(
-                    f"'{path or source}' has no column '{column}': it has {', '.join(sorted(names))}"
-                )
-        digest.update(f"{path}\0{size}\0{footer.num_rows}\0".encode())
-        short = hashlib.sha256(path.encode()).hexdigest()[:12]
-        for group in range(footer.num_row_groups):
-            rows = footer.row_group(group).num_rows
-            for start in range(0, rows, block_rows):
-                name = f"part-{short}-{group:05d}-{start:010d}.parquet"
-                spans.append(RowSpan(path, group, start, min(block_rows, rows - start), name))
-    return spans, digest.hexdigest()
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """Parquet files at a URL, with the columns of text and id; `id` None numbers the rows of each file."""
 
+    url: str
+    text: str = "text"
+    id: str | None = "id"
 
-class Reader:
-    """Rows of the input, a block at a time; the row group read last is kept for the blocks that follow."""
+    @property
+    def columns(self) -> list[str]:
+        return [self.text] if self.id is None else [self.id, self.text]
 
-    def __init__(self, source: str, columns: RowColumns) -> None:
-        self._source, self._columns = source, columns
-        self._row_group = lru_cache(maxsize=1)(self._read_row_group)
+    def cut(self, block_rows: int) -> tuple[list[Block], str]:
+        """All blocks, and the digest of the input; footers are read, no text."""
+        try:
+            import fsspec  # noqa: F401  # for `folder_at`
+            from pyarrow import parquet
+        except ImportError:
+            raise MissingExtra("working on Parquet", "scale") from None
+        folder = folder_at(self.url)
+        files = {"": folder.info("")} if folder.isfile("") else folder.find("", detail=True)
+        files = {p: files[p]["size"] for p in sorted(files) if (p or self.url).endswith(".parquet")}
+        if not files:
+            raise BadInput(f"there is no Parquet file at '{self.url}'")
+        blocks: list[Block] = []
+        digest = hashlib.sha256()
+        for path, size in files.items():
+            with folder.open(path) as file:
+                try:
+                    footer = parquet.ParquetFile(file).metadata
+                    names = set(footer.schema.to_arrow_schema().names)
+                except Exception as error:
+                    said = f"'{path or self.url}' is not a Parquet file ({type(error).__name__})"
+                    raise BadInput(said) from None
+            if missing := [column for column in self.columns if column not in names]:
+                has = ", ".join(sorted(names))
+                raise BadInput(f"'{path or self.url}' has no column '{missing[0]}': it has {has}")
+            digest.update(f"{path}\0{size}\0{footer.num_rows}\0".encode())
+            short = hashlib.sha256(path.encode()).hexdigest()[:12]
+            for group in range(footer.num_row_groups):
+                rows = footer.row_group(group).num_rows
+                for start in range(0, rows, block_rows):
+                    name = f"part-{short}-{group:05d}-{start:010d}.parquet"
+                    blocks.append(Block(path, group, start, min(block_rows, rows - start), name))
+        return blocks, digest.hexdigest()
 
-    def __call__(self, span: RowSpan) -> Any:
-        import pyarrow as pa
-
-        rows = self._row_group(span.path, span.row_group).slice(span.start, span.rows)
-        if self._columns.id is None:
-            prefix = span.name.removeprefix("part-").rpartition("-")[0]
-            ids = pa.array([f"{prefix}:{span.start + i}" for i in range(span.rows)])
-        else:
-            ids = rows.column(self._columns.id)
-        return pa.table({ID: ids, TEXT: rows.column(self._columns.text)})
-
-    def _read_row_group(self, path: str, number: int) -> Any:
+    def row_group(self, path: str, number: int) -> Any:
+        """A table of id and text, whatever the input calls them."""
         from pyarrow import parquet
 
-        asked = [c for c in (self._columns.text, self._columns.id) if c is not None]
-        with folder_at(self._source).open(path) as file:
-            return parquet.ParquetFile(file).read_row_group(number, columns=asked, use_threads=False)
+        with folder_at(self.url).open(path) as file:
+            table = parquet.ParquetFile(file).read_row_group(number, columns=self.columns, use_threads=False)
+        table = table.select(self.columns)
+        return table.rename_columns(["text"] if self.id is None else ["id", "text"])

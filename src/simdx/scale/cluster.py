@@ -1,4 +1,5 @@
-"""The executor on Ray: one pool of actors that read and embed, one that answer and write.
+"""Who does the blocks: this process, processes of this machine, or Ray: one pool of actors that read and
+embed, one that answer and write.
 
 Ray Data streams blocks between them, restarts dead actors and makes lost blocks again. What must be true
 whatever it does (every row once, the same bits) does not rest on Ray but on blocks having fixed rows and
@@ -6,9 +7,13 @@ fixed names.
 """
 
 import logging
+import multiprocessing
 import os
 import secrets
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +22,68 @@ from typing import Any
 from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.scale.blocks import RowSpan
-from simdx.scale.workers import BlockFailed, BlockWorker, Report, report
+from simdx.scale.blocks import Block
+from simdx.scale.classify import Step, Worker
+
+TRIES = 3  # of the pool, when processes in it are killed
+
+# --------------------------------------------------------------------------- processes of this machine
+
+
+def in_this_process(worker: Worker, blocks: list[Block]) -> Iterator[Step]:
+    return map(worker.do, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class InProcesses:
+    """So many processes, each of which reads, answers and writes blocks of its own.
+
+    A process that dies takes with it what it had not written; what is missing is done again.
+    """
+
+    count: int
+
+    def __call__(self, worker: Worker, blocks: list[Block]) -> Iterator[Step]:
+        left = set(blocks)
+        for _ in range(TRIES):
+            # Started anew, not forked: threads of libraries that are loaded here would be lost in a fork.
+            fresh = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(self.count, fresh, _start, (worker,)) as pool:
+                asked = {pool.submit(_do, block): block for block in blocks if block in left}
+                try:
+                    for done in as_completed(asked):
+                        report = done.result()
+                        left.remove(asked[done])
+                        yield report
+                except BrokenProcessPool:
+                    continue
+            return
+        raise RunFailed(
+            f"worker processes ended {TRIES} times, perhaps for lack of memory: run the same "
+            "command again with fewer --cpus; finished blocks are kept"
+        )
+
+
+_HERE: list[Worker] = []  # the worker of this process
+
+
+def _start(worker: Worker) -> None:
+    threading.Thread(target=_follow, daemon=True).start()
+    _HERE.append(worker)
+
+
+def _do(block: Block) -> Step:
+    return _HERE[0].do(block)
+
+
+def _follow() -> None:
+    """End this process once its parent is gone: a killed run leaves no workers."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+    os._exit(1)
+
+
+# --------------------------------------------------------------------------- Ray
 
 
 @contextmanager
@@ -79,7 +144,7 @@ class OnRay:
     embedder_gpus: float = 0.0
     engine_gpus: float = 0.0
 
-    def __call__(self, worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
+    def __call__(self, worker: Worker, blocks: list[Block]) -> Iterator[Step]:
         import ray
         from ray.data import ActorPoolStrategy, DataContext
 
@@ -87,14 +152,16 @@ class OnRay:
         context.enable_progress_bars = context.print_on_execution_start = False
         context.enable_auto_log_stats = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        made = (ray.put(worker), ray.put(spans))
-        shared: dict[str, Any] = {"fn_constructor_args": made, "batch_size": 1, "num_cpus": self.cpus}
-        data: Any = ray.data.from_items([{"span": i} for i in range(len(spans))])
-        for stage, count, gpus in (
-            (_Embed, self.embedders, self.embedder_gpus),
-            (_Answer, self.engines, self.engine_gpus),
+        data: Any = ray.data.from_items([block._asdict() for block in blocks])
+        shared = ray.put(worker)
+        for step, count, gpus in (
+            ("embed", self.embedders, self.embedder_gpus),
+            ("answer", self.engines, self.engine_gpus),
         ):
-            data = data.map_batches(stage, compute=ActorPoolStrategy(size=count), num_gpus=gpus, **shared)
+            data = data.map(
+                _Stage, fn_constructor_args=(shared, step), num_cpus=self.cpus, num_gpus=gpus,
+                compute=ActorPoolStrategy(size=count),
+            )  # fmt: skip
         try:
             yield from data.iter_rows()
         except ray.exceptions.RayError as error:
@@ -106,42 +173,12 @@ class OnRay:
 
 
 class _Stage:
-    def __init__(self, worker: Any, spans: Any) -> None:
+    """One step of the worker in an actor; a block is one row, so that nothing on the way can split it."""
+
+    def __init__(self, worker: Any, step: str) -> None:
         import ray
 
-        self._worker: BlockWorker = ray.get(worker)
-        self._spans: list[RowSpan] = ray.get(spans)
+        self._step = getattr(ray.get(worker), step)
 
-
-class _Embed(_Stage):
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        span, table, problem = self._spans[int(batch["span"][0])], b"", ""
-        try:
-            table = _to_bytes(self._worker.embedded(span))
-        except BlockFailed as error:
-            problem = str(error)
-        return {"name": [span.name], "table": [table], "problem": [problem]}
-
-
-class _Answer(_Stage):
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        import pyarrow as pa
-
-        name, table, problem = str(batch["name"][0]), batch["table"][0], str(batch["problem"][0])
-        done = report(name, problem=problem)
-        if not problem:
-            try:
-                done = self._worker.written(name, pa.ipc.open_stream(table).read_all())
-            except BlockFailed as error:
-                done["problem"] = str(error)
-        return {key: [value] for key, value in done.items()}
-
-
-def _to_bytes(table: Any) -> bytes:
-    """As one value: nothing on the way can split a block or join it to another."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        return dict(self._step(row))
