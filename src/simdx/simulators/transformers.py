@@ -130,11 +130,16 @@ class TransformersSimulator:
         share = (time.monotonic() - started) / len(requests)  # so that the shares of a batch add up
         return [self._completion(r, i, inputs, out, width, share) for i, r in enumerate(requests)]
 
+    @property
+    def _ends(self) -> list[int]:
+        value = self._model.generation_config.eos_token_id
+        return [] if value is None else np.ravel(value).tolist()
+
     def _completion(
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
     ) -> Completion:
         tokens = out.sequences[row, width:].tolist()
-        ends = {*np.ravel(self._model.generation_config.eos_token_id), self._tokenizer.pad_token_id}
+        ends = {*self._ends, self._tokenizer.pad_token_id}
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
         stopped = length < len(tokens)
