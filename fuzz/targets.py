@@ -23,7 +23,7 @@ Target = Callable[[bytes], None]
 
 def panel_yaml(folder: Path) -> Target:
     """A panel file: `panel check`, `panel show` and every verb with --panel."""
-    from simdx.panels.load import load_source, problems_of
+    from simdx.panels import advice_for, load_source, problems_of
 
     path = folder / "panel.yaml"
 
@@ -37,6 +37,8 @@ def panel_yaml(folder: Path) -> Target:
             return
         assert not problems
         assert len({name.casefold() for name in panel.names}) == len(panel.names) >= 2
+        assert all(name.strip() for name in panel.names)
+        advice_for(panel)
         "".join(panel.names).encode("utf-8")
 
     return one
@@ -55,7 +57,8 @@ def bank_jsonl(folder: Path) -> Target:
         path.write_bytes(data)
         bank = _taken(lambda: read_bank(path, panel))
         if bank is not None:
-            assert min(bank.counts.values()) >= 1
+            assert set(bank.counts) == set(panel.names)
+            assert all(text.strip() for text in bank.texts)
             "".join(bank.texts).encode("utf-8")
         _taken(lambda: background_texts(path))
         _taken(lambda: list(read_answers(path)))
@@ -74,7 +77,9 @@ def cases(folder: Path) -> Target:
         for labelled in (True, False):
             found = _taken(lambda labelled=labelled: read_cases(path, labelled=labelled))
             if found is not None:
-                "".join(found.texts).encode("utf-8")
+                assert len({case.id for case in found.cases}) == len(found.cases) >= 1
+                assert all(text.strip() for text in found.texts)
+                "".join([*found.texts, *(case.id for case in found.cases)]).encode("utf-8")
                 parts = make_splits(found, {"x": 0.5, "y": 0.5})
                 assert sum(map(len, parts.values())) == len(found.cases)
 
@@ -122,6 +127,9 @@ def policy(folder: Path) -> Target:
     return one
 
 
+_SERVED: list[object] = []  # held until the process ends: were they collected, the engine would stop
+
+
 def http(folder: Path, registry: Any = None) -> Target:
     """A request to the service in this process; the first byte chooses the address, the rest is the body.
 
@@ -146,6 +154,7 @@ def http(folder: Path, registry: Any = None) -> Target:
     logging.getLogger("simdx").setLevel(logging.ERROR)
     loop, lifespan = asyncio.new_event_loop(), app.router.lifespan_context(app)
     loop.run_until_complete(lifespan.__aenter__())
+    _SERVED.append((loop, lifespan))
     door = httpx.ASGITransport(app, raise_app_exceptions=True, client=("127.0.0.1", 1))
     client = httpx.AsyncClient(
         transport=door, base_url="http://127.0.0.1", headers={"content-type": "application/json"}
@@ -163,7 +172,6 @@ def http(folder: Path, registry: Any = None) -> Target:
 
     def one(data: bytes) -> None:
         path = paths[data[0] % len(paths)] if data else paths[0]
-        assert lifespan is not None  # held here: were it collected, the engine would stop
         said = asked(path, data[1:])
         assert said.status_code < 500, f"{path} answered {said.status_code}"
         answer = said.json()
@@ -178,7 +186,7 @@ def page(folder: Path) -> Target:
     """A page of others: the note of a record system, or a reviewer's form, as a page or as a table."""
     from simdx.review import import_scores, make_review
     from simdx.rows import data_blocks, words_of
-    from simdx.service.cds_text import read_chart
+    from simdx.service.chart import read_chart
 
     cases = folder / "cases.jsonl"
     cases.write_text('{"id": "1", "text": "a", "label": "gout"}\n{"id": "2", "text": "b", "label": "flu"}\n')

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
 from simdx.types import Bank, Label, Panel
@@ -15,6 +16,9 @@ WORDS = {
     "river": "water bank current bridge flood boat stream delta",
     "engine": "piston oil fuel gear heat torque motor valve",
 }
+
+
+LIBRARY = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))  # a background
 
 
 def toy_panel() -> Panel:
@@ -40,8 +44,7 @@ def wide_bank() -> Bank:
     bank = toy_bank()
     words = [text.split() for text in bank.texts]
     texts = tuple(" ".join(np.roll(row, i)) for i in range(3) for row in words)
-    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
-    return replace(bank, texts=texts, label_index=np.tile(bank.label_index, 3), background=background)
+    return replace(bank, texts=texts, label_index=np.tile(bank.label_index, 3), background=LIBRARY)
 
 
 def panel_data(
@@ -50,3 +53,7 @@ def panel_data(
     """What a method learns from; `changes` are fields of the bank."""
     bank = replace(bank or toy_bank(), **changes)
     return PanelData.prepare(panel or toy_panel(), bank, get_embedder(embedder))
+
+
+def toy_classifier(bank: Bank | None = None, **settings: Any) -> Classifier:
+    return Classifier(toy_panel(), bank or toy_bank(), **settings)

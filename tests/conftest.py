@@ -3,15 +3,21 @@
 import gc
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from simdx.methods import panel_data
+from simdx.methods.logistic import choose_reading
 from simdx.models.registry import home
 from simdx.types import Bank, Panel
 from tests import builders
+from tests.cli.conftest import cli
+
+__all__ = ["cli"]  # the command line in this process, for every room
 
 # The same inputs on every machine and run: new ones are looked for with `HYPOTHESIS_SEARCH=1` and by
 # `make fuzz`, not by whoever happens to run the tests next.
@@ -55,6 +61,22 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SIMDX_FAST"] = "1"  # MiniLM is installed here; tests of it say so
 
 
+@pytest.fixture(scope="session", autouse=True)
+def readings_chosen_once() -> Iterator[None]:
+    """Of a bank that was seen before: choosing took a third of the command line's tests."""
+    chosen: dict[tuple[object, ...], str] = {}
+
+    def once(bank: Bank) -> str:
+        known = (bank.labels, bank.texts, bank.label_index.tobytes())
+        if known not in chosen:
+            chosen[known] = choose_reading(bank)
+        return chosen[known]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(panel_data, "choose_reading", once)
+        yield
+
+
 @pytest.fixture
 def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder of its own, for tests that download or damage things."""
@@ -74,9 +96,12 @@ def toy_bank() -> Bank:
 
 # Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).
 LONG = (
-    "contracts/test_methods", "scale/test_classify", "faults/test_killed_writers",
-    "models/test_hub", "docs/test_tutorial", "decide/test_desk", "docs/test_site", "contracts/test_embedders",
-    "amortised/test_network", "bank/test_build", "faults/test_corruption", "cli/test_compare",
+    "contracts/test_methods", "paper/test_measures", "cli/test_quickstart", "paper/test_figures",
+    "cli/test_progress_on_a_terminal", "scale/test_classify", "faults/test_killed_writers",
+    "docs/test_tutorial", "reading/test_reading", "docs/test_readme", "decide/test_accept",
+    "cli/test_policy_command", "cli/test_evaluate_command", "cli/test_panel_ask",
+    "service/test_systemone", "models/test_hub", "faults/test_two_at_once", "docs/test_site",
+    "cli/test_compare",
 )  # fmt: skip
 
 
@@ -89,9 +114,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 # Files that import torch and its like, which takes ten seconds: one process runs them all.
 HEAVY = (
-    "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "methods/test_engines",
-    "simulators/test_stream_and_scripted", "cli/test_abi_command", "cli/test_classify",
-    "properties/test_names", "amortised/", "baselines/", "gpu/", "contrib/",
+    "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "cli/test_abi_command",
+    "simulators/test_stream_and_scripted", "properties/test_texts", "amortised/", "baselines/", "contrib/",
 )  # fmt: skip
 
 

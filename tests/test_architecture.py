@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.source import FILES, SOURCE, imported, trees
 
-SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
@@ -44,36 +44,17 @@ def told() -> dict[str, set[str]]:
     return out
 
 
-def modules() -> dict[str, Path]:
-    """Name -> file of every module."""
-    found = list(SOURCE.rglob("*.py"))
-    parts = (("simdx", *file.relative_to(SOURCE).with_suffix("").parts) for file in found)
-    return {".".join(p).removesuffix(".__init__"): file for p, file in zip(parts, found, strict=True)}
-
-
-def imports_of(file: Path) -> set[str]:
-    """Modules that a file imports anywhere, type checking and lazy imports included.
-
-    The version, which `simdx` states before it imports anything, is no import of what lies in it.
-    """
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "simdx":
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            found |= {name if name in MODULES else node.module for name in names} - {"simdx"}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "simdx"}
-    return {name for name in found if name in MODULES}
-
-
-MODULES = modules()
+MODULES = {
+    ".".join(("simdx", *Path(file).with_suffix("").parts)).removesuffix(".__init__"): file for file in FILES
+}
 TOLD = told()
 
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Module -> the modules it imports."""
-    return {name: imports_of(file) for name, file in MODULES.items()}
+    """Module -> the modules it imports. That `simdx` states its version is no import of what lies in it."""
+    known = MODULES.keys() - {"simdx"}
+    return {name: imported(trees()[file], known) & known for name, file in MODULES.items()}
 
 
 @cache
@@ -120,15 +101,16 @@ def test_the_numerics_stand_alone() -> None:
 
 
 def test_long_files_have_a_reason() -> None:
-    lines = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in MODULES.items()}
-    found = {str(MODULES[name].relative_to(SOURCE)): n for name, n in lines.items() if n > LONGEST}
-    assert set(found) == set(LONG), "split the file, or say in LONG why it is one"
+    lines = {file: len((SOURCE / file).read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {file for file, n in lines.items() if n > LONGEST} == set(LONG), (
+        "split the file, or say in LONG why it is one"
+    )
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
     found: dict[str, list[str]] = {}
     for name, file in MODULES.items():
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in trees()[file].body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(name)
     assert {name: places for name, places in found.items() if len(places) > 1} == {}

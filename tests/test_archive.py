@@ -23,7 +23,8 @@ from simdx.bank.files import bank_for
 from simdx.classifier import Classifier
 from simdx.errors import BadInput
 from simdx.types import Bank, Case
-from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
+from tests.builders import toy_panel, wide_bank
+from tests.cli.conftest import Cli
 
 PANEL = "oral-lesions"
 
@@ -66,7 +67,7 @@ def test_the_outside_share_is_corrected_for_what_the_detector_misses() -> None:
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     rng, real, held = np.random.default_rng(1), np.array([0.5, 0.3, 0.2]), []
     rates = Rates(np.full(30, 0.05), np.full(30, 0.55), labelled=False)
-    for _ in range(15):
+    for _ in range(8):
         labels = rng.choice(3, 120, p=real)
         posterior, outside = noisy(labels, 3, rng), rng.random(120) < 0.3
         none = np.where(outside, 0.55, 0.05)
@@ -93,7 +94,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_command_offers_its_result_as_priors(cli: Cli, archive: Path) -> None:  # noqa: F811
+def test_the_command_offers_its_result_as_priors(cli: Cli, archive: Path) -> None:
     found = cli("panel", "prevalence", "--panel", PANEL, "--unlabelled", archive, "--json").json
     assert found["n"] == 80
     assert found["none_of_these"]["share"] > 0.2  # a quarter, and texts of the bank itself are all found
@@ -110,16 +111,12 @@ def test_the_command_offers_its_result_as_priors(cli: Cli, archive: Path) -> Non
 def test_too_few_texts_and_a_bank_without_background_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="30 texts"):
         prevalence(Classifier(PANEL), ["a text"] * 5)
-    panel, bank, _ = bank_for(PANEL)
-    known = [Case(text, label=panel.names[k]) for text, k in zip(bank.texts, bank.label_index, strict=True)][
-        ::10
-    ]
-    moved = prevalence(Classifier(PANEL, calibration_cases=known), [*bank.texts[:40]], known)
+    panel, bank = toy_panel(), wide_bank()
+    labelled = zip(bank.texts, bank.label_index, strict=True)
+    known = [Case(text, label=panel.names[k]) for text, k in labelled][::10]
+    moved = prevalence(Classifier(panel, bank, calibration_cases=known), bank.texts[:40], known)
     assert "fewer than 5" in moved["refused"]
-    bare = Classifier(
-        replace(panel, world=False), replace(bank, background=(), against=None, none_prior=None)
-    )
-    found = prevalence(bare, [*bank.texts[:40]])
+    found = prevalence(Classifier(panel, replace(bank, background=())), bank.texts[:40])
     assert (found["none_of_these"], found["none_prior"]) == (None, None)
     assert "background" in found["refused"]
 

@@ -1,19 +1,18 @@
 """Bank scores: the MMD against its definition, a valid test, and figures that move the right way."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from simdx.bank.files import write_bank
+from simdx.bank.files import read_bank, write_jsonl
 from simdx.bank_score import BankScore, covered, mmd_test, score_bank
-from simdx.cli.main import program
 from simdx.errors import BadInput
 from simdx.types import Bank, EmbeddedBank, Panel
 from tests.builders import panel_data, toy_texts
+from tests.cli.conftest import Cli
+from tests.faults.world import write_world
 
 
 def cases(seed: int, per_label: int = 10) -> list[str]:
@@ -98,19 +97,14 @@ def test_other_text_is_told_apart(toy_panel: Panel, toy_bank: Bank) -> None:
         score_of(toy_panel, toy_bank, cases(14)[:9])
 
 
-def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    panel = tmp_path / "panel.yaml"
-    panel.write_text("name: toy\nembedder: hashing\nlabels:\n- name: apple\n- name: river\n- name: engine\n")
-    write_bank(tmp_path / "bank", toy_bank, toy_panel)
-    texts = cases(16)
-    data = tmp_path / "cases.jsonl"
-    data.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    given = ["bank", "score", "--panel", str(panel), "--bank", str(tmp_path / "bank"), "--cases", str(data)]
-    done = CliRunner().invoke(
-        program(), [*given, "--json", "--permutations", "99", "--plot", str(tmp_path / "p.svg")]
-    )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["fidelity"] == pytest.approx(score_of(toy_panel, toy_bank, texts).fidelity)
-    assert (tmp_path / "p.svg").read_text().startswith("<svg")
-    assert "typicality of the cases" in (tmp_path / "p.svg").read_text()
-    assert "coverage" in CliRunner().invoke(program(), given).stdout
+def test_the_verb(tmp_path: Path, toy_panel: Panel, cli: Cli) -> None:
+    write_world(tmp_path)
+    texts, plot = cases(16), tmp_path / "p.svg"
+    write_jsonl(tmp_path / "texts.jsonl", ({"text": text} for text in texts))
+    given = ("bank", "score", "--panel", tmp_path / "with-bank.yaml", "--cases", tmp_path / "texts.jsonl")
+    found = cli(*given, "--json", "--permutations", "99", "--plot", plot).json
+    bank = read_bank(tmp_path / "rows.jsonl", toy_panel)
+    assert found["fidelity"] == pytest.approx(score_of(toy_panel, bank, texts).fidelity)
+    assert plot.read_text().startswith("<svg")
+    assert "typicality of the cases" in plot.read_text()
+    assert "coverage" in cli(*given).out

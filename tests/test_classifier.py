@@ -8,7 +8,8 @@ import pytest
 import simdx
 from simdx import BadInput, Classifier, Prior
 from simdx.methods.calibration_record import Calibration
-from simdx.types import Bank, Panel
+from simdx.types import Bank
+from tests.builders import toy_classifier
 
 CASES = [
     "red sweet fruit from the orchard",
@@ -18,8 +19,8 @@ CASES = [
 
 
 @pytest.fixture
-def classifier(toy_panel: Panel, toy_bank: Bank) -> Classifier:
-    return Classifier(toy_panel, toy_bank)
+def classifier() -> Classifier:
+    return toy_classifier()
 
 
 def test_predict_like_scikit_learn(classifier: Classifier) -> None:
@@ -50,13 +51,13 @@ def test_no_texts_are_no_answers(classifier: Classifier) -> None:
     assert classifier.predict_proba([]).shape == (0, 3)
 
 
-def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_another_method_on_the_same_bank(toy_bank: Bank) -> None:
     bank = replace(toy_bank, background=("a stone wall", "a grey cloud"))
-    first = Classifier(toy_panel, bank, none_prior=0.2)
+    first = toy_classifier(bank, none_prior=0.2)
     other = first.with_method("m-smc")
     assert other.data is first.data
     assert other.settings == replace(first.settings, method="m-smc")
-    alone = Classifier(toy_panel, bank, method="m-smc")
+    alone = toy_classifier(bank, method="m-smc")
     assert other.infer(CASES[0]).posterior == pytest.approx(alone.infer(CASES[0]).posterior)
     # a prior of none of these is said only of a method that has one
     said = [any("none of these has a prior" in note for note in c.notes) for c in (first, other)]
@@ -85,8 +86,8 @@ def test_packaged_panel_out_of_class_and_decision() -> None:
     assert outside.decision.action == "review"
 
 
-def test_a_batch_with_decisions_is_a_frame(toy_panel: Panel, toy_bank: Bank) -> None:
-    classifier = Classifier(toy_panel, replace(toy_bank, background=("a stone wall", "a grey cloud")))
+def test_a_batch_with_decisions_is_a_frame(toy_bank: Bank) -> None:
+    classifier = toy_classifier(replace(toy_bank, background=("a stone wall", "a grey cloud")))
     table = classifier.infer_batch(CASES, decisions=True)
     frame = table.to_frame()
     answers = classifier.infer(CASES, explain=False)

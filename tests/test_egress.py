@@ -1,12 +1,12 @@
 """Addresses that count as this machine, which key goes to which server, and what a hub is asked."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from simdx.bank.files import write_jsonl
 from simdx.egress import is_loopback, is_loopback_host, open_client, split_name
 from simdx.errors import BadInput, NotAllowed
 from simdx.models import hub as door
@@ -112,8 +112,8 @@ def test_the_hub_is_asked_with_permission_and_after_it_was_said(
 def test_a_panel_cannot_make_the_hub_be_asked(tmp_path: Path) -> None:
     """In a process of its own, where every name look-up and connection is an error."""
     (tmp_path / "panel.yaml").write_text("labels: [a, b]\nembedder: own/er\nbanks: [bank.jsonl]\n")
-    rows = [{"label": label, "text": f"about {label} {i}"} for label in "ab" for i in range(5)]
-    (tmp_path / "bank.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = ({"label": label, "text": f"about {label} {i}"} for label in "ab" for i in range(5))
+    write_jsonl(tmp_path / "bank.jsonl", rows)
     script = (
         "import socket\n"
         "def no(*a, **k): raise SystemExit('asked the network')\n"

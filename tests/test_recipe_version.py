@@ -127,7 +127,7 @@ def test_chunks_of_another_recipe_are_not_resumed(tmp_path: Path, monkeypatch: p
 
 
 def test_a_job_of_another_recipe_is_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Job.make("oral-lesions", None, Settings(), embedder="hashing")
+    made = Job.make("oral-lesions", None, Settings())
     classifier = made.classifier()
     before = digest(made.describe(classifier))
     assert digest(made.describe(classifier)) == before

@@ -41,8 +41,8 @@ def test_blocks_are_found_however_a_browser_wrote_them() -> None:
 @pytest.mark.parametrize(
     "unit", ["<a", "<a ", "<a b=", '<a ="', '<a =">"', "<!--", "<![", "</", "&#", "<script a"]
 )
-def test_a_megabyte_of_open_marks_ends(unit: str) -> None:
-    """No clock: looking at the rest for each of them would take days, which the suite's own limit ends."""
-    page = unit * (1_000_000 // len(unit))
+def test_many_open_marks_end(unit: str) -> None:
+    """No clock: looking at the rest for each of them would take hours, which the suite's own limit ends."""
+    page = unit * (200_000 // len(unit))
     assert len(words_of(page)) <= len(page)
     data_blocks(page)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from simdx import transfer
-from tests.cli.conftest import Cli, cli
+from tests.cli.conftest import Cli
 
-__all__ = ["cli"]  # a fixture
 KINDS = {
     "fruit": {"apples": "apple orchard sweet red cider tree", "boats": "boat sail harbour wind mast rope"},
     "house": {"doors": "door hinge wood key lock handle", "lamps": "lamp bulb light switch shade glow"},

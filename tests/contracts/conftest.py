@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import cli
 from tests.contracts.canary import FAR, SECRET, Canary, lead
-
-__all__ = ["cli"]
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """What counts as remote, and what a client of this machine's own servers will not do."""
 
-import ast
 import socket
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from simdx import Classifier
 from simdx.egress import is_remote, listens
 from simdx.embedders import JointEmbedder, embed_texts, get_embedder
 from simdx.embedders.base import HashingEmbedder
@@ -17,9 +15,9 @@ from simdx.scale.cluster import connected
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator
-from simdx.types import Bank, Panel
+from tests.builders import toy_classifier
 from tests.contracts.canary import FAR, Canary, lead, names_of, own_address
-from tests.contracts.implementations import modules
+from tests.source import packages, trees
 
 CASE = "xyzzy sweet red fruit of the orchard"
 pytestmark = pytest.mark.usefixtures("alone")
@@ -45,19 +43,19 @@ class Unsaid:
 
 
 @pytest.mark.parametrize("part", [Silent(), Unsaid()])
-def test_unknown_means_remote(part: Any, toy_panel: Panel, toy_bank: Bank) -> None:
+def test_unknown_means_remote(part: Any) -> None:
     assert is_remote(part)
     for embedder in (part, JointEmbedder([HashingEmbedder(), part])):
         with pytest.raises(NotAllowed, match="--allow-remote"):
-            Classifier(toy_panel, toy_bank, embedder=embedder)
-        allowed = Classifier(toy_panel, toy_bank, method="centroid", embedder=embedder, allow_remote=True)
+            toy_classifier(embedder=embedder)
+        allowed = toy_classifier(method="centroid", embedder=embedder, allow_remote=True)
         assert allowed.remote is True
 
 
-def test_python_callers_are_asked_too(canary: Canary, toy_panel: Panel, toy_bank: Bank) -> None:
+def test_python_callers_are_asked_too(canary: Canary) -> None:
     for far in names_of(canary).values():
         with pytest.raises(NotAllowed):
-            Classifier(toy_panel, toy_bank, embedder=far)
+            toy_classifier(embedder=far)
         with pytest.raises(NotAllowed):
             get_embedder(far)
     with pytest.raises(NotAllowed):
@@ -69,19 +67,17 @@ def test_python_callers_are_asked_too(canary: Canary, toy_panel: Panel, toy_bank
     assert canary.received == b""
 
 
-def test_permission_of_one_caller_is_not_that_of_the_next(
-    canary: Canary, toy_panel: Panel, toy_bank: Bank
-) -> None:
+def test_permission_of_one_caller_is_not_that_of_the_next(canary: Canary) -> None:
     """Embedders and models are kept for the process; the permission to use them is not."""
     far = f"hashing+{canary.model()}"
     get_embedder(far, allow_remote=True)
     asking = {"method": "ensemble", "simulator": canary.model()}
-    Classifier(toy_panel, toy_bank, allow_remote=True, **asking)
+    toy_classifier(allow_remote=True, **asking)
     before = canary.received
     with pytest.raises(NotAllowed):
         get_embedder(far)
     with pytest.raises(NotAllowed):
-        Classifier(toy_panel, toy_bank, **asking)
+        toy_classifier(**asking)
     assert canary.received == before
 
 
@@ -91,16 +87,11 @@ def test_permission_of_one_caller_is_not_that_of_the_next(
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"])
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_a_server_here_is_not_reached_through_a_proxy(
-    variable: str,
-    host: str,
-    canary: Canary,
-    toy_panel: Panel,
-    toy_bank: Bank,
-    monkeypatch: pytest.MonkeyPatch,
+    variable: str, host: str, canary: Canary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, canary.url().removesuffix("/v1"))
     with Canary() as here:
-        near = Classifier(toy_panel, toy_bank, method="centroid", embedder=f"hashing+{here.model(host)}")
+        near = toy_classifier(method="centroid", embedder=f"hashing+{here.model(host)}")
         near.predict(CASE)
         assert near.remote is False
         assert b"xyzzy" in here.received
@@ -153,22 +144,15 @@ KNOWN = {
     "models/hub.py": {"socket"},  # weights come in: is there a network?
     "service/config.py": {"urllib"},  # the parsing of addresses
     # Key sets and attachments come in, from servers the operator named.
-    "service/record_servers.py": {"httpx2", "urllib"},
+    "service/chart.py": {"httpx2", "urllib"},
     "service/app.py": {"socket"},  # listens
 }
 
 
 def test_only_the_gate_opens_connections() -> None:
-    used: dict[str, set[str]] = {}
-    for name, tree in modules().items():
-        if name.startswith("bench/"):  # measures a service of its own, on loopback
-            continue
-        for node in ast.walk(tree):
-            given = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            given += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for first in {g.split(".")[0] for g in given} & NETWORK:
-                used.setdefault(name, set()).add(first)
-    assert used == KNOWN
+    used = {name: packages(tree) & NETWORK for name, tree in trees().items()}
+    # `bench` measures a service of its own, on loopback.
+    assert {name: found for name, found in used.items() if found and not name.startswith("bench/")} == KNOWN
 
 
 def test_whether_anything_listens_is_told_at_once() -> None:

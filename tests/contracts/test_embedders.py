@@ -13,8 +13,8 @@ from simdx.embedders.base import CHUNK_WORDS, LONGEST_WORD
 from simdx.models.fetch import locate
 from simdx.types import Float
 from tests.contracts.canary import Canary
-from tests.contracts.implementations import classes_with
-from tests.properties.strategies import bounded, texts
+from tests.properties.strategies import few, texts
+from tests.source import classes_with
 
 TEXTS = [
     "A firm ulcer of the tongue with a rolled edge.",
@@ -53,7 +53,7 @@ def unit(vectors: Float, blocks: tuple[int, ...]) -> bool:
 
 def test_the_contract_knows_every_embedder(server: Canary) -> None:
     kinds = {type(get_embedder(named(name, server))).__name__ for name in (*HERE, FOLDER, SERVED)}
-    assert kinds == set(classes_with("embed_batch"))
+    assert kinds == classes_with("embed_batch")
 
 
 def test_vectors_are_finite_and_of_unit_blocks(embedder: Embedder) -> None:
@@ -69,7 +69,7 @@ def test_vectors_are_finite_and_of_unit_blocks(embedder: Embedder) -> None:
     assert embed_texts(embedder, []).shape == (0, sum(embedder.blocks))
 
 
-@bounded
+@few
 @given(st.lists(texts, max_size=4), st.sampled_from(["hashing", "wordllama"]))
 def test_any_text_has_a_vector_and_its_chunks_lose_nothing(cases: list[str], name: str) -> None:
     vectors = embed_texts(get_embedder(name), cases)

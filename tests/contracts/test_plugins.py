@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simdx import BadInput, Classifier, plugins
+from simdx import BadInput, plugins
 from simdx.embedders import get_embedder
 from simdx.fitting import methods
 from simdx.simulators import Request, get_simulator, identity_of
-from simdx.types import Bank, Panel
+from simdx.types import Panel
+from tests.builders import toy_classifier
 
 CODE = """
     import numpy as np
@@ -70,29 +71,23 @@ def their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 @pytest.mark.usefixtures("their_package")
 class TestTheirPackage:
-    def test_its_method_answers(self, toy_panel: Panel, toy_bank: Bank) -> None:
+    def test_its_method_answers(self, toy_panel: Panel) -> None:
         assert "shares" in methods()
-        shares = Classifier(toy_panel, toy_bank, method="shares").predict_proba(["anything"])
+        shares = toy_classifier(method="shares").predict_proba(["anything"])
         np.testing.assert_allclose(shares, 1 / len(toy_panel.names))
 
-    def test_its_embedder_embeds(self, toy_panel: Panel, toy_bank: Bank) -> None:
+    def test_its_embedder_embeds(self) -> None:
         assert get_embedder("their-vectors").name == "their-vectors"
-        assert Classifier(toy_panel, toy_bank, embedder="their-vectors").infer("red apple").label
+        assert toy_classifier(embedder="their-vectors").infer("red apple").label
 
     def test_its_simulator_writes(self) -> None:
         assert identity_of("theirs:fast") == "theirs:fast"
         [text] = get_simulator("theirs:fast").complete([Request("Describe a case of gout.", seed=1)])
         assert text
 
-    def test_a_core_name_keeps_its_meaning(self, toy_panel: Panel, toy_bank: Bank) -> None:
-        assert type(Classifier(toy_panel, toy_bank).fitted).__name__ != "Shares"
+    def test_a_core_name_keeps_its_meaning(self) -> None:
+        assert type(toy_classifier().fitted).__name__ != "Shares"
 
-    def test_one_that_cannot_be_loaded_is_said_so(self, toy_panel: Panel, toy_bank: Bank) -> None:
+    def test_one_that_cannot_be_loaded_is_said_so(self) -> None:
         with pytest.raises(BadInput, match="method 'broken' of their_package:Missing cannot be loaded"):
-            Classifier(toy_panel, toy_bank, method="broken")
-
-
-def test_contrib_is_found_by_entry_points() -> None:
-    assert {"likelihood", "voices", "setfit", "setfit-real", "zerogen", "nli", "gliclass"} <= set(
-        plugins.named("methods")
-    )
+            toy_classifier(method="broken")

@@ -13,8 +13,8 @@ from simdx.simulators import Simulator, get_simulator, identity_of
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
 from simdx.simulators.openai import Endpoints
 from simdx.simulators.scripted import ScriptedSimulator
-from tests.contracts.implementations import classes_with
 from tests.simulators.faults import FaultyServer
+from tests.source import classes_with
 
 REAL = {"smollm2": {"slots": 4, "context": 1024}, "hf:smollm2": {"batch": 3}}
 QUICK = ("scripted", "a server", "several")
@@ -47,7 +47,7 @@ def requests(count: int, **more: object) -> list[Request]:
 
 
 def test_the_contract_knows_every_simulator() -> None:
-    assert set(ONE_OF_EACH.values()) == set(classes_with("complete"))
+    assert set(ONE_OF_EACH.values()) == classes_with("complete")
 
 
 def test_it_says_what_it_is(simulator: Simulator) -> None:

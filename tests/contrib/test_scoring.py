@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simdx.abc.prior import Prior
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.simulators import get_simulator
 from simdx.types import Float
-from simdx_contrib.likelihood import mixture, open_scorer, posterior_under
+from simdx_contrib.likelihood import open_scorer
 from simdx_contrib.scoring import Scorer, ServerScorer, scorer_of
 from tests.loopback import Handler, running
 
@@ -64,36 +63,6 @@ def test_cached_and_batched_is_the_plain_forward_pass(tiny: Any) -> None:
                 log = torch.log_softmax(model(torch.tensor([head + tail])).logits[0], -1)
             plain = sum(log[len(head) - 1 + k, token].item() for k, token in enumerate(tail))
             assert found[i, j] == pytest.approx(plain, abs=1e-3)
-
-
-def test_the_exact_posterior_is_calibrated_on_the_models_own_texts(tiny: Any) -> None:
-    """There it is the truth: its confidence is its accuracy, and its log loss its entropy. No other
-    temperature has that."""
-    torch, tokenizer, model = tiny.model_parts
-    n_labels, per_label, length = 3, 300, 6
-    torch.manual_seed(11)
-    texts: list[str] = []
-    for prompt in PROMPTS[: 3 * n_labels]:  # three of each label, as many texts from each
-        tokens = torch.tensor([tokenizer(prompt)["input_ids"]] * (per_label // 3))
-        with torch.inference_mode():
-            for _ in range(length):
-                last = torch.softmax(model(tokens).logits[:, -1], -1)
-                tokens = torch.cat([tokens, torch.multinomial(last, 1)], dim=1)
-        texts += [tokenizer.decode(row, skip_special_tokens=False) for row in tokens[:, -length:]]
-    truth = np.repeat(np.arange(n_labels), per_label)
-    found = mixture(scored(scorer_of(tiny), PROMPTS, texts)[0], n_labels)
-
-    def gaps(temperature: float) -> tuple[float, float]:
-        p = posterior_under(found.tempered(np.full(len(truth), temperature)).labels, Prior.uniform(n_labels))
-        right = (p.argmax(axis=1) == truth).mean()
-        loss = -np.log(p[np.arange(len(truth)), truth]).mean()
-        return abs(p.max(axis=1).mean() - right), abs(loss + (p * np.log(p)).sum(axis=1).mean())
-
-    confident, surprised = gaps(1.0)
-    assert confident < 0.035  # two standard errors of a share of 900
-    assert surprised < 0.05
-    for wrong in (0.4, 3.0):
-        assert max(gaps(wrong)) > 0.1
 
 
 # --------------------------------------------------------------------------- servers

@@ -20,7 +20,7 @@ from simdx.methods.fitted import Settings
 from simdx.methods.panel_data import PanelData
 from simdx.models.fetch import locate
 from simdx.service.app import create_app
-from simdx.service.registry import refuse_remote
+from simdx.service.state import refuse_remote
 from simdx_contrib.systemone import Server, SystemOne
 from tests.cli.conftest import Cli
 from tests.loopback import Handler, running, until
@@ -57,9 +57,9 @@ class Biased(Handler):
         self.answer(200, "application/json", json.dumps(body).encode())
 
 
-@pytest.fixture(params=[True, False], ids=["empty", "no empty"])
+@pytest.fixture
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    kind = type("Kind", (Biased,), {"takes_empty": request.param})
+    kind = type("Kind", (Biased,), {"takes_empty": getattr(request, "param", True)})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     with running(server):
         yield f"http://127.0.0.1:{server.server_port}"
@@ -70,6 +70,7 @@ def data() -> PanelData:
     return Classifier(PANEL).data
 
 
+@pytest.mark.parametrize("address", [True, False], ids=["empty", "no empty"], indirect=True)
 def test_place_and_taste_are_taken_out(data: PanelData, address: str) -> None:
     fitted = SystemOne(data, Settings(method="systemone", simulator=address))
     classifier = Classifier(PANEL)

@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-import nbformat
 import pytest
 
 from simdx.panels import PACKAGED, load_source
@@ -20,6 +19,8 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 def test_notebooks_are_committed_without_output() -> None:
+    import nbformat  # here: every process of the tests collects this file
+
     assert len(NOTEBOOKS) >= 2
     for path in NOTEBOOKS:
         code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
@@ -30,6 +31,7 @@ def test_notebooks_are_committed_without_output() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
+    import nbformat
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
@@ -103,13 +105,9 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def between(cell: dict, digits: int = 3) -> str:
-    return f"{short(cell['value'], digits)} [{short(cell['low'], digits)}, {short(cell['high'], digits)}]"
-
-
 def of_metric(scores: dict, name: str, digits: int = 3) -> str:
-    low, high = scores["ci"][name]
-    return between({"value": scores[name], "low": low, "high": high}, digits)
+    value, low, high = (short(number, digits) for number in (scores[name], *scores["ci"][name]))
+    return f"{value} [{low}, {high}]"
 
 
 def test_the_calibration_page_says_what_its_records_say() -> None:

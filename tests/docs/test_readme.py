@@ -42,11 +42,6 @@ def test_another_figure_in_a_page_is_found() -> None:
     assert figures.filled(changed) == text
 
 
-def test_every_panel_of_the_record_has_words() -> None:
-    found = {row["panel"] for row in figures.record("transfer/record.json")["panels"]}
-    assert found <= set(figures.PANELS)
-
-
 def test_the_readme_is_short_and_its_picture_light() -> None:
     text = README.read_text("utf-8")
     prose = re.sub(r"^```.*?^```$|^\|.*?$", "", text, flags=re.M | re.S)

@@ -1,13 +1,10 @@
-"""What the fault tests share: a small world of files, and the command line in this process."""
+"""What the fault tests share: a small world of files."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, Ran, cli
 from tests.faults.world import write_world
-
-__all__ = ["Cli", "Ran", "cli"]
 
 
 @pytest.fixture

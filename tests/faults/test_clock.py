@@ -11,11 +11,12 @@ import pytest
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service import audit_chain, auth
-from simdx.service.audit import AuditKey, AuditStore, Entry
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey, Entry
 from simdx.service.auth import TokenFile
 from simdx.simulators.base import Completion, Request, stream
 from simdx.simulators.openai import time_limit
-from tests.faults.conftest import Cli
+from tests.cli.conftest import Cli
 from tests.simulators.faults import FaultyServer
 
 NOW = datetime.now(UTC)

@@ -20,7 +20,8 @@ from simdx.embedders import embed_cached, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.panels import load_panel
 from simdx.runs import Record, Store
-from simdx.service.audit import AuditKey, AuditStore, Entry
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey, Entry
 from simdx.types import Bank
 from tests.faults.world import toy_network
 

@@ -18,7 +18,8 @@ from simdx.bank.files import problems_of
 from simdx.disk import load_arrays, save_arrays
 from simdx.errors import SimdxError
 from simdx.review import read_scores
-from simdx.service.audit import AuditKey, AuditStore, Entry
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey, Entry
 from simdx.service.auth import TokenFile
 from tests.faults.test_killed_writers import REVIEW, WRITERS, at, fresh, take
 from tests.faults.world import toy_network, write_world
@@ -56,21 +57,8 @@ def record_and_make_tokens(me: int, folder: Path) -> str:
     return AuditKey.from_file(folder / "audit.key").id
 
 
-def test_tokens_and_the_audit_log(tmp_path: Path) -> None:
-    """Both start on nothing: one key, one chain, every record and every token."""
-    first, second = both(record_and_make_tokens, tmp_path)
-    assert first == second
-    with closing(open_log(tmp_path)) as store:
-        verdict = store.verify()
-        assert (verdict.ok, verdict.records, verdict.problem) == (True, 30, None)
-        assert 15 <= verdict.checkpoints <= 30  # one covers both where one came right after the other
-        assert {record.id for record in store.records()} == {f"{me}.{i}" for me in (0, 1) for i in range(15)}
-    tokens = TokenFile(tmp_path / "tokens.json").list()
-    assert len(tokens) == 30
-    assert sum(token.revoked is not None for token in tokens) == 10
-
-
 def write_everything(me: int, folder: Path) -> str:
+    key = record_and_make_tokens(me, folder)
     GATE.wait()
     save(toy_network(me), folder / "network")
     take(folder / "reviewed", ("anna", "ben")[me])
@@ -79,18 +67,40 @@ def write_everything(me: int, folder: Path) -> str:
         assert load_arrays(folder / "cache.safetensors"), "a cache that is not whole"
     with suppress(SimdxError):  # one of the two may be refused
         WRITERS["bank build"].run(folder / "bank")
-    return ""
+    return key
 
 
-def test_a_bank_a_review_a_network_and_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A folder in which both wrote everything, and the identity of the audit key that each found."""
+    folder = tmp_path_factory.mktemp("both")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIMDX_HOME", str(folder / "home"))
+        write_world(folder / "reviewed")
+        at(folder / "reviewed", *REVIEW, "@/review")
+        fresh(WRITERS["bank build"], folder / "bank")
+        return folder, both(write_everything, folder)
+
+
+def test_tokens_and_the_audit_log(written: tuple[Path, list[str]]) -> None:
+    """Both start on nothing: one key, one chain, every record and every token."""
+    folder, (first, second) = written
+    assert first == second
+    with closing(open_log(folder)) as store:
+        verdict = store.verify()
+        assert (verdict.ok, verdict.records, verdict.problem) == (True, 30, None)
+        assert 15 <= verdict.checkpoints <= 30  # one covers both where one came right after the other
+        assert {record.id for record in store.records()} == {f"{me}.{i}" for me in (0, 1) for i in range(15)}
+    tokens = TokenFile(folder / "tokens.json").list()
+    assert len(tokens) == 30
+    assert sum(token.revoked is not None for token in tokens) == 10
+
+
+def test_a_bank_a_review_a_network_and_a_cache(written: tuple[Path, list[str]]) -> None:
     """A second builder is refused or comes too late to matter; the rest is whole."""
-    monkeypatch.setenv("SIMDX_HOME", str(tmp_path / "home"))
-    write_world(tmp_path / "reviewed")
-    at(tmp_path / "reviewed", *REVIEW, "@/review")
-    fresh(WRITERS["bank build"], tmp_path / "bank")
-    both(write_everything, tmp_path)
-    assert load(tmp_path / "network").card.settings["seed"] in (0, 1)
-    scores = read_scores(tmp_path / "reviewed" / "cases.jsonl.review.jsonl")
+    folder, _ = written
+    assert load(folder / "network").card.settings["seed"] in (0, 1)
+    scores = read_scores(folder / "reviewed" / "cases.jsonl.review.jsonl")
     assert {score.reviewer for score in scores} == {"anna", "ben"}
-    assert list(problems_of(tmp_path / "bank" / "out")) == []
-    assert [p for p in tmp_path.rglob(".*-????????") if p.is_file()] == []
+    assert list(problems_of(folder / "bank" / "out")) == []
+    assert [p for p in folder.rglob(".*-????????") if p.is_file()] == []

@@ -9,7 +9,7 @@ import pytest
 from fuzz import run
 from fuzz.targets import TARGETS
 from simdx.service.config import ServiceConfig
-from simdx.service.registry import Registry
+from simdx.service.state import Registry
 from tests.conftest import ROOT
 
 needs_atheris = pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is for x86-64 Linux alone")

@@ -21,8 +21,8 @@ from simdx.methods.recipe import LabelPosterior
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 from tests import builders
+from tests.builders import LIBRARY
 
-BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
 BORDER = ("a red book about fruit on a shelf", "a paper boat on the water", "a page on engine oil")
 
 
@@ -33,7 +33,7 @@ def widened(toy_bank: Bank) -> Bank:
         toy_bank,
         texts=(*toy_bank.texts, *BORDER),
         label_index=np.concatenate([toy_bank.label_index, np.arange(3)]),
-        background=BACKGROUND,
+        background=LIBRARY,
     )
 
 
@@ -56,7 +56,7 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     named = builders.panel_data(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
     model = BackgroundModel.fit(with_them)
-    assert len(model.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
+    assert len(model.comparison.label_index) == against.sum() + 1 + len(LIBRARY)
     taken = LabelPosterior(with_them).comparison.label_index
     assert len(taken) == len(widened.texts) + 1  # the answer takes all
     known = calibrated(named)
@@ -81,7 +81,7 @@ def test_subset_and_identity_follow(widened: Bank) -> None:
     assert replace(widened, against=np.ones(len(widened.texts), dtype=bool)).identity == widened.hash
     part = named.subset([0, len(widened.texts) - 1])
     assert part.against.tolist() == [named.against[0], named.against[-1]]
-    assert part.background == BACKGROUND
+    assert part.background == LIBRARY
     with pytest.raises(ValueError, match="3 values"):
         replace(widened, against=np.ones(3, dtype=bool))
 

@@ -18,8 +18,9 @@ from simdx.methods.outside import Outside, kinds_of
 from simdx.methods.panel_data import fold_of
 from simdx.methods.real_cases import CLAIMED, LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
 from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe
-from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
+from simdx.types import Bank, Case, EmbeddedBank, plain
 from tests import builders
+from tests.builders import toy_classifier
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
 ARCHIVE = [
@@ -147,8 +148,8 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(panel_data: Panel
     assert np.allclose(recipe.answer(part, UNIFORM).among_labels, alone(part, UNIFORM).probabilities)
 
 
-def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, panel_data: PanelData) -> None:
-    other = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
+def test_out_of_class_probabilities_are_left_out_likewise(panel_data: PanelData) -> None:
+    other = toy_classifier(panel_data.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
     real = other.data.real
     left = other.data.with_real(real.without(fold_of(ARCHIVE[7])))
     alone = Outside.fit(left)
@@ -190,12 +191,10 @@ def test_a_policy_tuned_without_an_archive_serves_with_one() -> None:
     assert not packaged.policy.fits(taught.desk.fingerprint)  # a guarantee found without it is none with it
 
 
-def test_answers_state_the_archive_and_never_quote_it(
-    private_home: Path, toy_panel: Panel, panel_data: PanelData
-) -> None:
-    Classifier(toy_panel, panel_data.bank)
+def test_answers_state_the_archive_and_never_quote_it(private_home: Path, panel_data: PanelData) -> None:
+    toy_classifier(panel_data.bank)
     before = sorted(private_home.rglob("*.safetensors"))
-    classifier = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE)
+    classifier = toy_classifier(panel_data.bank, unlabelled=ARCHIVE)
     assert before
     assert sorted(private_home.rglob("*.safetensors")) == before
     answer = classifier.infer("red fruit. a boat", ask=True)
@@ -234,17 +233,15 @@ def test_threads_that_ask_at_once_share_one_fit(panel_data: PanelData) -> None:
     assert found[: len(ARCHIVE)] == found[len(ARCHIVE) : 2 * len(ARCHIVE)]
 
 
-def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
-    toy_panel: Panel, panel_data: PanelData
-) -> None:
+def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(panel_data: PanelData) -> None:
     labels = np.array([0, 1, 2] * 12)
     texts = [f"{['a red fruit', 'a boat', 'the motor'][k]} {i}" for i, k in enumerate(labels)]
-    one = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE)
+    one = toy_classifier(panel_data.bank, unlabelled=ARCHIVE)
     policy = one.tune_policy(texts, labels)
     assert policy.conformal is not None
-    same = Classifier(toy_panel, panel_data.bank, unlabelled=list(reversed(ARCHIVE)), policy=policy)
+    same = toy_classifier(panel_data.bank, unlabelled=list(reversed(ARCHIVE)), policy=policy)
     assert same.infer("a red fruit").conformal_set is not None
-    other = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE[:5], policy=policy).infer("a red fruit")
+    other = toy_classifier(panel_data.bank, unlabelled=ARCHIVE[:5], policy=policy).infer("a red fruit")
     assert other.conformal_set is None
     assert any("other real cases" in note for note in other.provenance.notes)
     with pytest.raises(BadInput, match="1 of these cases are also in the archive"):

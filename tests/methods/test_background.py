@@ -79,13 +79,3 @@ def test_only_possible_labels_oppose(panel_data: PanelData) -> None:
     every = np.ones(3, dtype=bool)
     assert (model.features(seen, without_apple) > model.features(seen, every)).all()
     assert np.array_equal(model.features(seen, every), model.features(seen))
-
-
-def test_every_feature_is_larger_for_another_condition(panel_data: PanelData) -> None:
-    features = BackgroundModel.fit(panel_data).features(
-        panel_data.observe(("a violin in the rain", "a red sweet fruit"))
-    )
-    assert features.shape == (2, 3)
-    assert (features[0] > features[1]).all()
-    assert (features[0, :2] > 0).all()  # log odds against the best label
-    assert (features[1, :2] < 0).all()

@@ -17,15 +17,15 @@ from simdx.methods.panel_data import world_identity
 from simdx.methods.scores import Comparison
 from simdx.models import REGISTRY
 from simdx.panels import PACKAGED
-from simdx.types import Bank, Case, Float, Panel
+from simdx.types import Bank, Case, Float
+from tests.builders import LIBRARY, toy_classifier
 
-BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
 CASES = ["red sweet fruit", "the boat and the bridge", "a book in the library", "zzz", "42"]
 
 
 @pytest.fixture
 def bank(toy_bank: Bank) -> Bank:
-    return replace(toy_bank, background=BACKGROUND)
+    return replace(toy_bank, background=LIBRARY)
 
 
 def no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,16 +36,14 @@ def files(home: Path) -> list[Path]:
     return sorted((home / "compiled").glob("*"))
 
 
-def test_it_answers_as_the_fit_does(
-    toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh = Classifier(toy_panel, bank)
+def test_it_answers_as_the_fit_does(bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = toy_classifier(bank)
     assert fresh.data.compiled is None
     expected, whole = fresh.infer_batch(CASES), fresh.infer(CASES[0])
     fresh.compile()
     assert len(files(private_home)) == 1  # the one of the first fit, with words and policy now
     no_fit(monkeypatch)
-    kept = Classifier(toy_panel, bank)
+    kept = toy_classifier(bank)
     found = kept.infer_batch(CASES)
     for column in ("posterior", "out_of_class", "typicality", "effective_simulations"):
         np.testing.assert_allclose(getattr(found, column), getattr(expected, column), rtol=1e-12, atol=1e-12)
@@ -72,7 +70,7 @@ def test_another_text_label_embedder_or_recipe_is_another_panel(bank: Bank) -> N
     swapped = replace(bank, texts=(bank.texts[1], bank.texts[0], *bank.texts[2:]))
     moved = replace(bank, label_index=np.roll(bank.label_index, 1))
     against = replace(bank, against=np.arange(len(bank.texts)) % 2 == 0)
-    other = replace(bank, background=(*BACKGROUND[:-1], "another"))
+    other = replace(bank, background=(*LIBRARY[:-1], "another"))
     asked = [(bank, hashing), (bank, joint), *((b, hashing) for b in (swapped, moved, against, other))]
     found = {speed.address_of(b, embedder.id, RECIPE_VERSION) for b, embedder in asked}
     found.add(speed.address_of(bank, hashing.id, RECIPE_VERSION + 1))
@@ -80,29 +78,25 @@ def test_another_text_label_embedder_or_recipe_is_another_panel(bank: Bank) -> N
 
 
 def test_a_damaged_one_is_fitted_again_and_said(
-    toy_panel: Panel,
-    bank: Bank,
-    private_home: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    bank: Bank, private_home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A library that was imported before may have set logging up for itself.
     for name, value in (("disabled", False), ("propagate", True)):
         monkeypatch.setattr(logging.getLogger("simdx"), name, value)
     caplog.set_level(logging.WARNING, logger="simdx")
-    expected = Classifier(toy_panel, bank).predict_proba(CASES)
+    expected = toy_classifier(bank).predict_proba(CASES)
     (path,) = files(private_home)
     whole = path.read_bytes()
     for at in (3, 60, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         caplog.clear()
-        np.testing.assert_allclose(Classifier(toy_panel, bank).predict_proba(CASES), expected, atol=1e-6)
+        np.testing.assert_allclose(toy_classifier(bank).predict_proba(CASES), expected, atol=1e-6)
         assert [r.getMessage() for r in caplog.records] == [
             f"simdx: '{path}' is damaged: the panel is fitted again"
         ]
         path.write_bytes(path.read_bytes()[: at if at > 60 else 0])  # and cut off
-        assert Classifier(toy_panel, bank).data.compiled is None
-        assert Classifier(toy_panel, bank).data.compiled is not None  # written again
+        assert toy_classifier(bank).data.compiled is None
+        assert toy_classifier(bank).data.compiled is not None  # written again
 
 
 def rolled(arrays: dict[str, Float]) -> dict[str, Float]:
@@ -110,9 +104,9 @@ def rolled(arrays: dict[str, Float]) -> dict[str, Float]:
     return arrays | {"labels.labels": np.sort((arrays["labels.labels"] + 1) % 3).astype(np.int32)}
 
 
-def test_a_forged_one_is_not_believed(toy_panel: Panel, bank: Bank, private_home: Path) -> None:
+def test_a_forged_one_is_not_believed(bank: Bank, private_home: Path) -> None:
     """Whoever can write the cache and cannot read its key makes no panel of it, however well sealed."""
-    honest = Classifier(toy_panel, bank).infer(CASES[0])
+    honest = toy_classifier(bank).infer(CASES[0])
     (path,) = files(private_home)
     assert (private_home / speed.KEY_FILE).stat().st_mode & 0o777 == 0o600
     key = (private_home / speed.KEY_FILE).read_bytes()
@@ -121,17 +115,17 @@ def test_a_forged_one_is_not_believed(toy_panel: Panel, bank: Bank, private_home
     flat = whole | {"labels.summary.lexical": 0 * whole["labels.summary.lexical"]}
     for forged in (rolled(whole), flat):
         save_arrays(path, forged)  # sealed as the file of a package is
-        assert Classifier(toy_panel, bank).infer(CASES[0]).to_json() == honest.to_json()
+        assert toy_classifier(bank).infer(CASES[0]).to_json() == honest.to_json()
     for open_to_others in (0o640, 0o604):
         (private_home / speed.KEY_FILE).chmod(open_to_others)
-        assert Classifier(toy_panel, bank).data.compiled is None  # a key others may have read seals nothing
+        assert toy_classifier(bank).data.compiled is None  # a key others may have read seals nothing
 
 
 def test_rows_are_checked_against_the_bank_and_weights_are_told_in_the_provenance(
-    toy_panel: Panel, bank: Bank, private_home: Path
+    bank: Bank, private_home: Path
 ) -> None:
     """Even where the forger has the key."""
-    honest = Classifier(toy_panel, bank).infer(CASES[0])
+    honest = toy_classifier(bank).infer(CASES[0])
     (path,) = files(private_home)
     key = (private_home / speed.KEY_FILE).read_bytes()
     whole = load_arrays(path, key)
@@ -147,32 +141,30 @@ def test_rows_are_checked_against_the_bank_and_weights_are_told_in_the_provenanc
         {name: array for name, array in whole.items() if name != "typicality"},
     ):
         save_arrays(path, forged, key)
-        assert Classifier(toy_panel, bank).infer(CASES[0]).to_json() == honest.to_json()
+        assert toy_classifier(bank).infer(CASES[0]).to_json() == honest.to_json()
     flat = whole | {"labels.summary.lexical": 0 * whole["labels.summary.lexical"]}
     save_arrays(path, flat, key)
-    other = Classifier(toy_panel, bank).infer(CASES[0])
+    other = toy_classifier(bank).infer(CASES[0])
     assert other.posterior != honest.posterior
     assert other.provenance.fit != honest.provenance.fit
     assert other.provenance.bank == honest.provenance.bank
 
 
-def test_what_is_not_compiled(
-    toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_compiled(bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real cases are never written, nor what another setting makes; a folder that is not ours is no fault."""
     real = [Case("an apple a day", "1", "apple")]
-    taught = Classifier(toy_panel, bank, real_cases=real)
-    other = Classifier(toy_panel, bank, bandwidth=0.2)
+    taught = toy_classifier(bank, real_cases=real)
+    other = toy_classifier(bank, bandwidth=0.2)
     assert files(private_home) == []
-    for one in (taught, other, Classifier(toy_panel, bank, method="m-smc")):
+    for one in (taught, other, toy_classifier(bank, method="m-smc")):
         with pytest.raises(BadInput, match="only --method auto is compiled"):
             one.compile()
-    plain = Classifier(toy_panel, bank)
+    plain = toy_classifier(bank)
     assert len(files(private_home)) == 1
-    again = Classifier(toy_panel, bank, real_cases=real)  # from the compiled panel's vectors, fitted anew
+    again = toy_classifier(bank, real_cases=real)  # from the compiled panel's vectors, fitted anew
     np.testing.assert_allclose(again.predict_proba(CASES), taught.predict_proba(CASES), atol=1e-6)
     assert not np.allclose(again.predict_proba(CASES), plain.predict_proba(CASES), atol=1e-6)
     monkeypatch.setenv("SIMDX_HOME", "/proc/no/such/place")
     np.testing.assert_allclose(
-        Classifier(toy_panel, bank).predict_proba(CASES), plain.predict_proba(CASES), atol=1e-6
+        toy_classifier(bank).predict_proba(CASES), plain.predict_proba(CASES), atol=1e-6
     )

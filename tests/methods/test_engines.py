@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from simdx import Answer, BadInput, Classifier
+from simdx import Answer, BadInput
 from simdx.answer import SamplerAnswer
-from simdx.types import Bank, Case, Panel
+from simdx.types import Case
+from tests.builders import toy_classifier
 
 TEXTS = [
     "red fruit juice",
@@ -17,12 +18,10 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("method", ["m-smc", "d-smc"])
-def test_live_answers_are_counted_capped_and_repeatable(
-    toy_panel: Panel, toy_bank: Bank, method: str
-) -> None:
+def test_live_answers_are_counted_capped_and_repeatable(method: str) -> None:
     def ask() -> Answer:
         about = {"method": method, "engine": "live", "simulator": "scripted", "budget": 24, "seed": 1}
-        return Classifier(toy_panel, toy_bank, **about).infer("the motor lost oil and the piston broke")
+        return toy_classifier(**about).infer("the motor lost oil and the piston broke")
 
     answer = ask()
     live, sampler = answer.provenance.live, answer.provenance.sampler
@@ -34,20 +33,18 @@ def test_live_answers_are_counted_capped_and_repeatable(
     assert ask().posterior == ask().posterior
 
 
-def test_the_live_sampler_reaches_its_last_population_unless_it_is_told_to_stop(
-    toy_panel: Panel, toy_bank: Bank
-) -> None:
+def test_the_live_sampler_reaches_its_last_population_unless_it_is_told_to_stop() -> None:
     def ask(**more: Any) -> SamplerAnswer:
         about = {"method": "m-smc", "engine": "live", "simulator": "scripted", "seed": 1, **more}
-        return Classifier(toy_panel, toy_bank, **about).infer("the motor lost oil").provenance.sampler
+        return toy_classifier(**about).infer("the motor lost oil").provenance.sampler
 
     assert ask().outcome in ("complete", "floor")  # of texts that repeat, the nearest is soon reached
     assert (ask(budget=40).outcome, ask(stop_acceptance=0.99).outcome) == ("budget", "acceptance")
 
 
-def test_particles_run_every_population_and_heed_every_setting(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_particles_run_every_population_and_heed_every_setting() -> None:
     def ask(**more: Any) -> Answer:
-        return Classifier(toy_panel, toy_bank, method="m-smc", engine="particles", **more).infer(TEXTS[3])
+        return toy_classifier(method="m-smc", engine="particles", **more).infer(TEXTS[3])
 
     plain, stopped = ask(populations=3), ask(populations=3, stop_acceptance=0.99)
     assert plain.provenance.sampler.populations == 3
@@ -86,7 +83,7 @@ CASE = Case("a boat", label="apple")
         ({"unlabelled": ["a boat"], "unlabelled_weight": float("nan")}, "cannot count as"),
     ],
 )
-def test_what_is_refused(toy_panel: Panel, toy_bank: Bank, settings: dict[str, Any], said: str) -> None:
+def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said) as refused:
-        Classifier(toy_panel, toy_bank, **settings)
+        toy_classifier(**settings)
     assert "boat" not in str(refused.value)

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from simdx import BadInput, Classifier, Prior
-from simdx.bank.files import write_bank
-from simdx.cli.main import program
+from simdx import BadInput, Prior
+from simdx.bank.files import write_jsonl
 from simdx.datasets import Dataset
 from simdx.evaluate import evaluate
 from simdx.methods import PanelData
@@ -20,6 +18,9 @@ from simdx.methods.recipe import LabelPosterior
 from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 from tests import builders
+from tests.builders import toy_classifier
+from tests.cli.conftest import Cli
+from tests.faults.world import write_world
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
 MOVED = [
@@ -78,14 +79,12 @@ def test_real_cases_teach_what_simulations_got_wrong(panel_data: PanelData) -> N
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
-def test_answers_state_real_cases_and_never_quote_or_keep_them(
-    private_home: Path, toy_panel: Panel, toy_bank: Bank
-) -> None:
-    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
+def test_answers_state_real_cases_and_never_quote_or_keep_them(private_home: Path, toy_bank: Bank) -> None:
+    plain = toy_classifier().infer("a boat").provenance.notes
     assert not any("real" in note for note in plain)
     kept = sorted(private_home.rglob("*.safetensors"))
     assert kept
-    classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+    classifier = toy_classifier(real_cases=MOVED)
     answer = classifier.infer("a boat upon a stream", ask=True)
     assert (
         f"2 real labelled cases per label, each counted as {WEIGHT:g} simulations" in answer.provenance.notes
@@ -99,17 +98,17 @@ def test_answers_state_real_cases_and_never_quote_or_keep_them(
     assert sorted(private_home.rglob("*.safetensors")) == kept
 
 
-def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
-    one = Classifier(toy_panel, toy_bank, real_cases=MOVED)
-    two = Classifier(toy_panel, toy_bank, real_cases=MOVED[:3])
+def test_settings_tell_sets_of_real_cases_apart() -> None:
+    one = toy_classifier(real_cases=MOVED)
+    two = toy_classifier(real_cases=MOVED[:3])
     assert one.settings.real != two.settings.real
     assert one.desk.fingerprint != two.desk.fingerprint
-    assert Classifier(toy_panel, toy_bank).settings.real is None
+    assert toy_classifier().settings.real is None
 
 
 def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, panel_data: PanelData) -> None:
     lamp = Case("a lamp", label=NONE_OF_THESE)
-    classifier = Classifier(toy_panel, panel_data.bank, real_cases=[*MOVED, lamp])
+    classifier = toy_classifier(panel_data.bank, real_cases=[*MOVED, lamp])
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
@@ -119,24 +118,18 @@ def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, panel_da
         evaluate(classifier, new, ood=outside, resamples=100)
 
 
-def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    panel, real, tested = tmp_path / "panel.yaml", tmp_path / "real.jsonl", tmp_path / "cases.jsonl"
-    panel.write_text("name: toy\nembedder: hashing\nlabels:\n- name: apple\n- name: river\n- name: engine\n")
-    write_bank(tmp_path / "bank", toy_bank, toy_panel)
-    real.write_text("".join(json.dumps({"label": c.label, "text": c.text}) + "\n" for c in MOVED))
-    tested.write_text("".join(json.dumps({"label": "apple", "text": f"{c.text} here"}) + "\n" for c in MOVED))
-    given = ["--panel", str(panel), "--bank", str(tmp_path / "bank"), "--json"]
+def test_the_verbs_take_files(tmp_path: Path, cli: Cli) -> None:
+    write_world(tmp_path)
+    for name, rows in (("real", MOVED), ("cases", [Case(f"{c.text} here", label="apple") for c in MOVED])):
+        write_jsonl(tmp_path / f"{name}.jsonl", ({"label": c.label, "text": c.text} for c in rows))
+    given = ("--panel", tmp_path / "with-bank.yaml", "--json", "--real", tmp_path / "real.jsonl")
     said = "2 real labelled cases per label, each counted as 1 simulations"
-    one = CliRunner().invoke(program(), ["classify", "a boat", *given, "--real", str(real)])
-    assert said in json.loads(one.stdout)["provenance"]["notes"]
-    many = CliRunner().invoke(
-        program(),
-        ["evaluate", "--data", str(tested), *given, "--real", str(real), "--unlabelled", str(tested)],
-    )
-    notes = json.loads(many.stdout)["provenance"]["notes"]
-    assert notes == [
+    assert said in cli("classify", "a boat", *given).json["provenance"]["notes"]
+    tested = tmp_path / "cases.jsonl"
+    many = cli("evaluate", "--data", tested, *given, "--unlabelled", tested, "--resamples", "100").json
+    assert many["provenance"]["notes"] == [
         said,
-        "cases centred on an archive (6 unlabelled), which counts as 5.9 simulations; "
+        "cases centred on an archive (6 unlabelled), which counts as 6.0 simulations; "
         "the thresholds do not use it",
     ]
 

@@ -12,6 +12,7 @@ from simdx.methods.fitted import joined
 from simdx.methods.outside import Outside
 from simdx.types import Bank, Panel
 from tests import builders
+from tests.builders import toy_classifier
 
 CASES = (
     "red sweet fruit from the orchard tree",
@@ -22,9 +23,7 @@ CASES = (
 
 @pytest.fixture
 def panel_data() -> PanelData:
-    return builders.panel_data(
-        background=tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
-    )
+    return builders.panel_data(background=builders.LIBRARY)
 
 
 def test_none_of_these(panel_data: PanelData) -> None:
@@ -59,7 +58,7 @@ def test_an_answer_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:
     tiny = Bank("toy", toy_panel.names, ("red fruit", "wet water", "hot oil"), np.arange(3), name="tiny")
-    classifier = Classifier(toy_panel, tiny)
+    classifier = toy_classifier(tiny)
     p = classifier.predict_proba(["red fruit", "oil"])
     assert np.allclose(p.sum(axis=1), 1)
     assert np.isfinite(p).all()

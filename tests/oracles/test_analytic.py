@@ -103,7 +103,7 @@ def test_sbc_of_noisy_abc():
     """At a tolerance too wide for exact ABC, perturbing the observation restores calibration."""
     rng = np.random.default_rng(3)
     mu, sigma, reach = np.array([-0.3, 0.0, 0.4]), 0.15, 0.5
-    labels = np.repeat(np.arange(3), 10_000)
+    labels = np.repeat(np.arange(3), 3_000)
     bank = on_circle(rng.normal(mu[labels], sigma))
     truth = rng.choice(3, p=PI, size=2000)
     x = rng.normal(mu[truth], sigma)

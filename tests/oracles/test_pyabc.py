@@ -13,12 +13,14 @@ import pytest
 from simdx.abc.dirichlet import dirichlet
 from simdx.abc.multinomial import multinomial
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
-from simdx.bench.engines import make_problem, run_pyabc
+from simdx.bench.engines import Workload, make_problem, run_pyabc
+from simdx.types import Float
 from tests.abc.toys import total_variation
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 PARTICLES, POPULATIONS, CASES = 300, 4, 3
+SAMPLER = {"particles": PARTICLES, "populations": POPULATIONS}
 # pyABC moves simplex particles by a local normal kernel whose weights vary more: about a quarter of our
 # effective sample size, so twice our Monte Carlo error.
 ROUGHER_KERNEL = 2.0
@@ -38,10 +40,13 @@ def _repeatable() -> None:
     np.random.seed(20261115)  # noqa: NPY002
 
 
-def bound(own: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Per case: mean and spread over seeds of our own particles' distance from the exact answer."""
+def agrees(pyabc: ModuleType, kind: str, problem: Workload, exact: Float, own: Float, slack: float) -> None:
+    """Per case: no farther from the exact answer than mean and spread of our own particles over seeds."""
     gap = np.stack([total_variation(run, exact) for run in own])
-    return gap.mean(axis=0) + 5 * gap.std(axis=0, ddof=1)
+    bound = gap.mean(axis=0) + 5 * gap.std(axis=0, ddof=1)
+    how = (kind, PARTICLES, POPULATIONS, "SingleCoreSampler")
+    theirs = np.stack([run_pyabc(pyabc, problem, i, *how)[1] for i in range(CASES)])
+    assert np.all(total_variation(theirs, exact) < slack * bound)
 
 
 def test_m_smc(pyabc: ModuleType) -> None:
@@ -49,37 +54,13 @@ def test_m_smc(pyabc: ModuleType) -> None:
     bank = (problem.bank, problem.labels, 4, problem.cases, problem.prior)
     exact = multinomial(*bank, kernel="hard", boundary="whole", populations=POPULATIONS).probabilities
     assert 0.4 < exact.max(axis=1).mean() < 0.95
-    options = {"particles": PARTICLES, "populations": POPULATIONS}
-    own = np.stack(
-        [multinomial_smc(*bank, range(CASES), seed=s, **options)[0].probabilities for s in range(20)]
-    )
-    theirs = np.stack(
-        [
-            run_pyabc(pyabc, problem, i, "m", PARTICLES, POPULATIONS, "SingleCoreSampler")[1]
-            for i in range(CASES)
-        ]
-    )
-    assert np.all(total_variation(theirs, exact) < bound(own, exact))
+    own = [multinomial_smc(*bank, range(CASES), seed=s, **SAMPLER)[0].probabilities for s in range(20)]
+    agrees(pyabc, "m", problem, exact, np.stack(own), 1.0)
 
 
 def test_d_smc(pyabc: ModuleType) -> None:
     problem = make_problem(4, 200, 384, CASES, seed=4)
-    exact = dirichlet(
-        problem.means, problem.cases, problem.prior, seed=0, draws=20_000, populations=POPULATIONS
-    ).probabilities
-    options = {"particles": PARTICLES, "populations": POPULATIONS}
-    own = np.stack(
-        [
-            dirichlet_smc(problem.means, problem.cases, problem.prior, range(CASES), seed=s, **options)[
-                0
-            ].probabilities
-            for s in range(20)
-        ]
-    )
-    theirs = np.stack(
-        [
-            run_pyabc(pyabc, problem, i, "d", PARTICLES, POPULATIONS, "SingleCoreSampler")[1]
-            for i in range(CASES)
-        ]
-    )
-    assert np.all(total_variation(theirs, exact) < ROUGHER_KERNEL * bound(own, exact))
+    asked = (problem.means, problem.cases, problem.prior)
+    exact = dirichlet(*asked, seed=0, draws=20_000, populations=POPULATIONS).probabilities
+    own = [dirichlet_smc(*asked, range(CASES), seed=s, **SAMPLER)[0].probabilities for s in range(20)]
+    agrees(pyabc, "d", problem, exact, np.stack(own), ROUGHER_KERNEL)

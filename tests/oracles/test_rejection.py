@@ -6,7 +6,7 @@ from scipy.stats import beta
 
 from simdx.abc.dirichlet import concentration_cap, dirichlet
 from simdx.abc.prior import Prior
-from tests.abc.toys import on_circle, toy
+from tests.abc.toys import toy
 
 
 @pytest.mark.parametrize("alpha", [[1.0, 1.0, 1.0], [3.0, 1.0, 0.5], [0.3, 0.3, 0.3]])
@@ -56,21 +56,6 @@ def test_two_orthogonal_labels_give_a_truncated_beta(a, b, populations):
     assert abs(answer.probabilities[0, 0] - grid.mean()) < 10 * grid.std() / np.sqrt(draws) + 1e-4
     cosine = q / np.sqrt(q**2 + (1 - q) ** 2)
     assert answer.tolerance[0] == pytest.approx(1 - cosine, abs=0.05)
-
-
-def test_absolute_tolerance_truncates_the_angle():
-    """Two labels on the circle: mixtures within the tolerance are an interval of theta, in closed form."""
-    means = on_circle(np.array([0.0, np.pi / 2]))
-    prior = Prior.uniform(2)
-    z = on_circle(np.array([0.4]))
-    width = 0.2
-    answer = dirichlet(means, z, prior, seed=2, draws=4000, populations=5, tolerance=float(1 - np.cos(width)))
-    # tan(angle) = theta_2 / theta_1
-    t = np.tan(np.array([0.4 - width, 0.4 + width]))
-    low, high = np.sort(t / (1 + t))
-    kept = answer.effective_simulations[0]
-    assert abs(kept / (4000 * 32) - (high - low)) < 5 * np.sqrt((high - low) / (4000 * 32))
-    assert abs(answer.probabilities[0, 1] - (low + high) / 2) < 5 * (high - low) / np.sqrt(12 * kept)
 
 
 def test_an_absolute_tolerance_that_nothing_meets_leaves_the_prior():

@@ -6,15 +6,11 @@ from hypothesis import strategies as st
 
 from simdx.abc.prior import Prior, prior_rows
 from simdx.cli.main import spread_repeated
-from simdx.cli.options import PriorOptions, parse_assignments
+from simdx.cli.options import parse_assignments
 from tests.properties.strategies import accepted, bounded, broken_texts, numbers, scalars, texts
 
 LABELS = ("apple", "river=bank", "ألم", "engine")
 names = st.one_of(st.sampled_from(LABELS), texts, broken_texts)
-assignments = st.lists(
-    st.one_of(texts, broken_texts, st.tuples(names, st.one_of(texts, numbers.map(str))).map("=".join)),
-    max_size=5,
-)
 mappings = st.dictionaries(names, scalars, max_size=4)
 
 
@@ -28,13 +24,6 @@ def check(prior: Prior | None) -> None:
     assert prior.alpha0 > 0
     rows = prior_rows(prior, len(LABELS), 3)
     np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-9)
-
-
-@bounded
-@given(assignments, assignments, assignments)
-def test_any_options(prior: list[str], counts: list[str], odds: list[str]) -> None:
-    for arguments in ((prior, None, None), (None, counts, None), (prior, None, odds), (prior, counts, odds)):
-        check(accepted(lambda arguments=arguments: PriorOptions(*arguments).over(LABELS)))
 
 
 @bounded

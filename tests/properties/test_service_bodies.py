@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tests.properties.strategies import bounded, few, filled_texts, texts, trees
+from tests.properties.strategies import bounded, trees
 from tests.service.conftest import PANEL, URL, create_app, make_config
 
 PATHS = (
@@ -50,16 +50,13 @@ def test_every_path_is_there(client: TestClient) -> None:
         assert reply.status_code in (200, 422), (path, reply.status_code)
 
 
+bodies = st.one_of(trees, st.dictionaries(st.sampled_from(KEYS), trees, max_size=5)).map(json.dumps)
+
+
 @bounded
-@given(st.sampled_from(PATHS), st.binary(max_size=200))
-def test_any_bytes(client: TestClient, path: str, body: bytes) -> None:
+@given(st.sampled_from(PATHS), st.one_of(st.binary(max_size=200), bodies.map(str.encode)))
+def test_any_body(client: TestClient, path: str, body: bytes) -> None:
     send(client, path, body)
-
-
-@bounded
-@given(st.sampled_from(PATHS), st.one_of(trees, st.dictionaries(st.sampled_from(KEYS), trees, max_size=5)))
-def test_any_tree(client: TestClient, path: str, tree: object) -> None:
-    send(client, path, json.dumps(tree).encode())
 
 
 @bounded
@@ -67,16 +64,6 @@ def test_any_tree(client: TestClient, path: str, tree: object) -> None:
 def test_one_wrong_key(client: TestClient, key: str, tree: object) -> None:
     send(client, "/v1/classify", json.dumps({**GOOD, key: tree}).encode())
     send(client, "/v1/classify", json.dumps({**GOOD, "draws": 3, key: tree}).encode())
-
-
-@few
-@given(st.lists(filled_texts, min_size=1, max_size=3), st.dictionaries(texts, st.floats(0, 1), max_size=2))
-def test_any_texts_are_answered(client: TestClient, cases: list[str], prior: dict[str, float]) -> None:
-    reply = client.post("/v1/classify", json={"panel": PANEL, "texts": cases})
-    assert reply.status_code == 200
-    for answer in reply.json()["results"]:
-        assert sum(answer["posterior"].values()) == pytest.approx(1)
-    send(client, "/v1/classify", json.dumps({**GOOD, "prior": prior}).encode())
 
 
 @pytest.mark.parametrize(

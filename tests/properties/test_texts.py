@@ -24,8 +24,7 @@ from simdx.models.fetch import locate
 from simdx.panels import load_panel
 from simdx.panels.schema import matching, pattern_problem
 from simdx.rows import data_blocks, words_of
-from simdx.service.cds_text import read_chart
-from simdx.service.record_servers import below
+from simdx.service.chart import below, read_chart
 from simdx.simulators import get_simulator, identity_of, open_endpoints
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Label, Panel, ReviewRule

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from simdx.service.audit import AuditKey, AuditStore, Database, Entry
+from simdx.service.audit import _WRITING, AuditStore, Database
+from simdx.service.audit_chain import AuditKey, Entry
 
 Open = Callable[..., AuditStore]
 Raw = Callable[[str], list[tuple[Any, ...]]]
@@ -78,7 +79,7 @@ def raw(url: str) -> Raw:
 
     def run(sql: str) -> list[tuple[Any, ...]]:
         database = Database(url)
-        with database.opened() as connection, database.writing(connection):
+        with database.opened(_WRITING) as connection:
             cursor = database.execute(connection, sql)
             return cursor.fetchall() if cursor.description else []
 

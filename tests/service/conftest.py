@@ -18,9 +18,10 @@ from starlette.testclient import TestClient
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import Limits, ServiceConfig
-from simdx.service.registry import Registry
+from simdx.service.state import Registry
 from simdx.service.wire import Meters
 from tests.loopback import until
+from tests.service.audit_logs import open_log, raw, server, url  # noqa: F401  # fixtures
 
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."

@@ -14,11 +14,11 @@ from simdx.answer import Answer, DecisionAnswer, Provenance
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
-from simdx.service.audit import Entry
-from simdx.service.batching import BUSY, Batcher, InferenceRequest, InferenceResult
+from simdx.service.audit_chain import GENESIS, Entry
+from simdx.service.batching import BUSY, Ask, Batcher
 from simdx.service.config import Limits
-from simdx.service.problems import Problem
-from simdx.service.wire import Meters
+from simdx.service.wire import Meters, Problem
+from tests.service.audit_logs import KEY
 
 
 def said(text: str, note: str | None = None) -> Answer:
@@ -57,7 +57,7 @@ class Scripted:
         return [said(text, note) for text in observations.texts]
 
 
-def sent(told: InferenceResult) -> bytes:
+def sent(told: Ask) -> bytes:
     if told.answers[0].label == "unwritable":
         raise Problem("bad-input", "no")
     return b"sent " + told.answers[0].label.encode()
@@ -65,9 +65,9 @@ def sent(told: InferenceResult) -> bytes:
 
 def ask(
     text: str, prior: Prior | None = None, panel: str = "p", n: int = 1, caller: str = "me", **more: Any
-) -> InferenceRequest:
+) -> Ask:
     uniform = Prior.uniform(2)
-    return InferenceRequest(panel, "auto", prior or uniform, (text,) * n, caller, "r", sent, **more)
+    return Ask(panel, "auto", prior or uniform, (text,) * n, caller, "r", sent, **more)
 
 
 def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scripted, list]:
@@ -81,7 +81,7 @@ def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scrip
             return await scenario(batcher, scripted)
         finally:
             scripted.open.set()
-            await asyncio.to_thread(batcher.close)
+            await batcher.close()
 
     return asyncio.run(main()), scripted, written
 
@@ -92,7 +92,7 @@ async def held(batcher: Batcher, scripted: Scripted, *asks: Any, then: Any = Non
     scripted.open.clear()
     tasks = []
     for one in asks:
-        todo = batcher.ask(one) if isinstance(one, InferenceRequest) else one
+        todo = batcher.ask(one) if isinstance(one, Ask) else one
         tasks.append(asyncio.create_task(todo))
         await asyncio.sleep(0 if len(tasks) > 1 else 0.05)
     await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ async def held(batcher: Batcher, scripted: Scripted, *asks: Any, then: Any = Non
 
 
 def of(kinds: list[Any]) -> list[str]:
-    return [getattr(told, "kind", type(told).__name__) for told in kinds]
+    return ["told" if isinstance(one, Ask) else getattr(one, "kind", type(one).__name__) for one in kinds]
 
 
 def test_waiting_asks_of_one_kind_share_calls_and_others_do_not() -> None:
@@ -135,7 +135,7 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
 def test_what_cannot_be_answered_or_written_does_not_take_the_others_with_it() -> None:
     asked = map(ask, ("first", "good", "bad", "unwritable", "fine"))
     told, _, written = run(lambda b, s: held(b, s, *asked))
-    assert of(told) == ["InferenceResult", "InferenceResult", "BadInput", "bad-input", "InferenceResult"]
+    assert of(told) == ["told", "told", "BadInput", "bad-input", "told"]
     bodies = [told[i].sent for i in (0, 1, 4)]
     assert bodies == [b"sent first", b"sent good", b"sent fine"]
     assert [e.context["sent"] for e in written] == [hashlib.sha256(body).hexdigest() for body in bodies]
@@ -165,8 +165,8 @@ def test_a_caller_with_many_texts_does_not_starve_the_others() -> None:
     told, scripted, _ = run(lambda b, s: held(b, s, *greedy, *honest), **limits)
     assert [h.answers[0].label for h in told[24:]] == names
     assert set(names) <= set(scripted.calls[1])  # the first was under way when they came
-    assert sorted(of(told[:24])) == ["InferenceResult"] * 4 + ["too-many-requests"] * 20
-    assert all(len(g.answers) == 256 for g in told[:24] if isinstance(g, InferenceResult))
+    assert sorted(of(told[:24])) == ["told"] * 4 + ["too-many-requests"] * 20
+    assert all(len(g.answers) == 256 for g in told[:24] if isinstance(g, Ask))
     assert max(map(len, scripted.calls)) == 64  # a long request is answered in several calls
 
 
@@ -187,18 +187,19 @@ def test_no_answer_leaves_without_its_record() -> None:
 def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
     told, _, written = run(lambda b, s: b.ask(ask("x", n=2)))
     assert [e.id for e in written] == ["r.0", "r.1"]
-    assert written[0].answer["typicality"] is None
-    assert written[0].answer["sha256"] == hashlib.sha256(told.bodies[0]).hexdigest()
+    kept = KEY.chained(written[0], 1, "now", GENESIS).to_json()["answer"]
+    assert kept["typicality"] is None
+    assert kept["sha256"] == hashlib.sha256(told.bodies[0]).hexdigest()
     assert b'"typicality":null' in told.bodies[0]
 
 
 def test_closing_tells_those_who_wait() -> None:
     async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
-        closing = asyncio.to_thread(batcher.close)
+        closing = batcher.close()
         return await held(batcher, scripted, ask("held"), ask("waits", panel="q"), then=closing)
 
     told, _, _ = run(scenario)
-    assert of(told) == ["InferenceResult", "overloaded"]
+    assert of(told) == ["told", "overloaded"]
 
 
 def test_a_busy_engine_answers_without_explaining_and_says_so() -> None:

@@ -16,10 +16,13 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
 
 from simdx.cli.main import run
-from simdx.service.audit import AuditKey, AuditStore
+from simdx.service.audit import AuditStore
+from simdx.service.audit_chain import AuditKey
+from simdx.service.config import ServiceConfig
 from tests.service.audit_logs import entry
 
 
@@ -43,7 +46,8 @@ def log(tmp_path: Path) -> Path:
     folder = tmp_path / "service"
     folder.mkdir()
     key = AuditKey.from_file(folder / "audit.key", create=True)
-    store = AuditStore(f"sqlite:///{folder / 'audit.sqlite3'}", key)
+    file = folder / "audit.sqlite3"
+    store = AuditStore(f"sqlite:///{file}", key, checkpoints=Path(f"{file}.checkpoints"))
     store.append([entry(i, text=f"case {i}") for i in (1, 2, 3)])
     store.close()
     return tmp_path
@@ -62,16 +66,24 @@ def test_verify_holds_and_then_does_not(log: Path) -> None:
 
 
 def test_export_can_be_verified_elsewhere_and_shows_tampering(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "export.jsonl"
+    out, noted = tmp_path / "export.jsonl", str(log / "service" / "audit.sqlite3.checkpoints")
     done = simdx("audit", "export", "--out", str(out), "--json", home=log)
     assert json.loads(done.stdout)["records"] == 3
     assert out.stat().st_mode & 0o777 == 0o600
     said = out.read_text()
     assert '"text":' not in said
-    elsewhere = ("audit", "verify", "--from", str(out), "--key", str(log / "service" / "audit.key"))
-    assert simdx(*elsewhere, home=tmp_path / "other").returncode == 0
+    key = str(log / "service" / "audit.key")
+
+    def verified(*options: str) -> int:
+        asked = ("audit", "verify", "--from", str(out), "--key", key, *options)
+        return simdx(*asked, home=tmp_path / "other").returncode
+
+    assert verified() == verified("--checkpoints", noted) == 0
+    out.write_text("".join(said.splitlines(keepends=True)[:2]))
+    assert (verified(), verified("--checkpoints", noted)) == (0, 1)  # an older export, or one that was cut
+    assert verified("--checkpoints", "absent") == 2
     out.write_text(said.replace("0.9", "0.8", 1))
-    assert simdx(*elsewhere, home=tmp_path / "other").returncode == 1
+    assert verified() == 1
 
 
 SERVE = ("serve", "--port", "0", "--panel", "oral-lesions")
@@ -192,3 +204,19 @@ def test_a_service_computes_in_one_thread_for_each_library() -> None:
     asked = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     done = subprocess.run([sys.executable, "-c", script], env=asked, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_nothing_that_must_last_lies_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SIMDX_HOME", "SIMDX_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    for folder in ("cache", "data"):
+        monkeypatch.setattr(platformdirs, f"user_{folder}_dir", lambda *_, at=tmp_path / folder: str(at))
+    data, config = tmp_path / "data" / "service", ServiceConfig()
+    assert {config.token_file.parent, config.audit_key.parent} == {data}
+    assert config.audit_url == f"sqlite:///{data}/audit.sqlite3"
+    simdx("token", "new", "clinic", home=None)
+    assert (data / "tokens.json").exists()
+    assert not (tmp_path / "cache" / "service").exists()
+    for name, key in (("SIMDX_HOME", "/a/service/audit.key"), ("SIMDX_DATA", "/a/audit.key")):
+        monkeypatch.setenv(name, "/a")  # the environment names another place
+        assert ServiceConfig().audit_key == Path(key)

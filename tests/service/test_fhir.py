@@ -11,7 +11,7 @@ from fhir.resources.R4B.riskassessment import RiskAssessment
 from starlette.testclient import TestClient
 
 from simdx.panels import load_panel
-from simdx.service import fhir, problems
+from simdx.service import fhir, wire
 from tests.service.conftest import ASK, PANEL, TEXT
 
 BASE = "/v1/fhir"
@@ -165,8 +165,8 @@ def test_errors_on_the_fhir_face_are_operation_outcomes(
 
 
 def test_every_problem_has_an_issue_type_of_fhir() -> None:
-    for kind in problems.KINDS:
-        (issue,) = problems.Problem(kind, "why").outcome()["issue"]
+    for kind in wire.KINDS:
+        (issue,) = wire.Problem(kind, "why").outcome()["issue"]
         assert issue["code"] in ISSUE_TYPES
 
 

@@ -82,18 +82,13 @@ def test_files(cli: Cli, tmp_path: Path, expected: dict[str, float]) -> None:  #
     assert case[f"posterior.{NONE}"] == pytest.approx(expected[NONE])
 
 
-def test_service_log_fhir_and_card(app: FastAPI, client: TestClient, expected: dict[str, float]) -> None:
+def test_service_log_and_page(app: FastAPI, client: TestClient, expected: dict[str, float]) -> None:
     ask = {"panel": PANEL, "text": TEXT}
     alike(client.post("/v1/classify", json=ask).json(), expected)
     alike(app.state.simdx.audit.page(limit=1)[0].to_json()["answer"], expected)
     page = client.post("/v1/classify", json={**ask, "draws": 0}).json()
     assert page["outcomes"] == pytest.approx(expected, abs=1e-6)
     assert page["words"]["leading"] == f"{NONE}, {percent(expected[NONE])}"
-    made = client.post("/v1/fhir/RiskAssessment", json=ask).json()
-    last = made["prediction"][-1]
-    assert last["outcome"]["coding"][0]["code"] == "none-of-these"
-    assert last["probabilityDecimal"] == pytest.approx(100 * expected[NONE], abs=0.02)
-    assert f"<li>{NONE}: {100 * expected[NONE]:.1f} %</li>" in made["text"]["div"]
 
 
 def test_final_diagnoses_agree_with_none_of_these(client: TestClient) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.service.cds_text import read_chart
+from simdx.service.chart import read_chart
 from tests.loopback import Pages, running
 from tests.service.conftest import TEXT, serving
 from tests.service.test_cds import SELECT, VIEW, check_card
@@ -106,6 +106,8 @@ def test_a_document_and_its_binary(tmp_path: Path) -> None:
             if not read:
                 assert "the securityContext of its Binary" in reply["extension"]["simdx"]["notes"][0]
         assert answered(implicitRules="https://example.com/rules")["cards"] == []
+        del linked["documents"]["id"]  # and where the document has no name, no reference without one is its
+        assert answered(securityContext={"reference": 7})["cards"] == []
 
 
 NEGATED = [{"url": "https://example.com/fhir/negated", "valueBoolean": True}]

@@ -1,5 +1,6 @@
 """What the page asks for beside an answer: draws and words, and previews while a slider moves."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from simdx.service.intervals import posterior_intervals
+from simdx.service.routes import intervals
 from tests.service.conftest import ASK, Guarded, bearer, kind, told
 
 
@@ -68,16 +69,17 @@ def test_no_preview_without_a_recorded_answer_to_the_same_text(guarded: Guarded)
 
 
 def test_intervals_hold_the_posterior_and_shrink_with_simulations() -> None:
-    def intervals(n: float, outside: float) -> dict[str, tuple[float, float]]:
-        return posterior_intervals({
-            "among_labels": {"a": 0.7, "b": 0.3, "c": 0.0}, "effective_simulations": n,
-            "out_of_class": outside, "provenance": {"prior": {"a": 0.5, "b": 0.5, "c": 0.0}},
-        })  # fmt: skip
+    def found(n: float, outside: float) -> dict[str, tuple[float, float]]:
+        prior = SimpleNamespace(prior={"a": 0.5, "b": 0.5, "c": 0.0})
+        shares = {"a": 0.7, "b": 0.3, "c": 0.0}
+        return intervals(SimpleNamespace(
+            among_labels=shares, effective_simulations=n, out_of_class=outside, provenance=prior
+        ))  # fmt: skip
 
-    few, many = intervals(10, 0.0), intervals(1000, 0.0)
-    for found in (few, many):
-        assert found["a"][0] <= 0.7 <= found["a"][1]
-        assert found["c"] == (0.0, 0.0)  # impossible stays impossible
+    few, many = found(10, 0.0), found(1000, 0.0)
+    for one in (few, many):
+        assert one["a"][0] <= 0.7 <= one["a"][1]
+        assert one["c"] == (0.0, 0.0)  # impossible stays impossible
     assert many["a"][1] - many["a"][0] < 0.2 * (few["a"][1] - few["a"][0])
-    assert intervals(10, 1.0)["a"] == pytest.approx((0.0, 0.0))  # none of these has it all
-    assert intervals(0, 0.0)["b"][1] > 0.9
+    assert found(10, 1.0)["a"] == pytest.approx((0.0, 0.0))  # none of these has it all
+    assert found(0, 0.0)["b"][1] > 0.9

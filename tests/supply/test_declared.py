@@ -8,22 +8,21 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.conftest import ROOT
+from tests.source import packages, trees
 
-SOURCE = ROOT / "src" / "simdx"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Which extra a file needs; a file under none of these runs with the core install.
 EXTRA_OF = {
-    "bank_score.py": "report", "cli/serve.py": "mcp", "report/page.py": "report",
+    "bank_score.py": "report", "cli/serve.py": "mcp", "report/plots.py": "report",
     "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
     "methods/fitted.py": "eval",
-    "embedders/sentence.py": "sentence quality", "evaluate.py": "eval",
+    "embedders/sentence.py": "sentence", "embedders/minilm.py": "quality", "evaluate.py": "eval",
     "egress.py": "openai",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
 IMPORTED_AS = {"pyyaml": "yaml", "google_re2": "re2", "scikit_learn": "sklearn"}
-FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
 
 def declared(lines: list[str]) -> set[str]:
@@ -31,34 +30,27 @@ def declared(lines: list[str]) -> set[str]:
     return {IMPORTED_AS.get(name, name) for name in names}
 
 
-def imported(source: str) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add((node.module or "").split(".")[0])
-    return found - set(sys.stdlib_module_names) - {"simdx"}
+def others(tree: ast.AST) -> set[str]:
+    return packages(tree) - set(sys.stdlib_module_names) - {"simdx"}
 
 
-def undeclared(file: str, source: str) -> set[str]:
-    extras = next((e for path, e in EXTRA_OF.items() if file == path or file.startswith(path + "/")), "")
-    own = [line for extra in extras.split() for line in PROJECT["optional-dependencies"][extra]]
-    return imported(source) - declared(PROJECT["dependencies"]) - declared(own)
+def undeclared(file: str, tree: ast.AST) -> set[str]:
+    extra = next((e for path, e in EXTRA_OF.items() if file == path or file.startswith(path + "/")), None)
+    own = PROJECT["optional-dependencies"][extra] if extra else []
+    return others(tree) - declared(PROJECT["dependencies"]) - declared(own)
 
 
 def test_every_import_is_declared() -> None:
-    assert len(FILES) > 50
-    found = {file: undeclared(file, (SOURCE / file).read_text("utf-8")) for file in FILES}
+    assert len(trees()) > 50
+    found = {file: undeclared(file, tree) for file, tree in trees().items()}
     assert {file: names for file, names in found.items() if names} == {}
 
 
 def test_every_row_of_the_table_is_a_file_that_needs_its_extra() -> None:
-    for path, extras in EXTRA_OF.items():
-        files = [f for f in FILES if f == path or f.startswith(path + "/")]
-        used = set().union(*(imported((SOURCE / f).read_text("utf-8")) for f in files))
-        for extra in extras.split():
-            assert used & declared(PROJECT["optional-dependencies"][extra]), (path, extra)
+    for path, extra in EXTRA_OF.items():
+        of_it = [tree for file, tree in trees().items() if file == path or file.startswith(path + "/")]
+        used = set().union(*map(others, of_it))
+        assert used & declared(PROJECT["optional-dependencies"][extra]), (path, extra)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +62,4 @@ def test_every_row_of_the_table_is_a_file_that_needs_its_extra() -> None:
     ],
 )
 def test_the_check_sees(file: str, source: str) -> None:
-    assert undeclared(file, source)
+    assert undeclared(file, ast.parse(source))

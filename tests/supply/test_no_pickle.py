@@ -5,19 +5,16 @@ import ast
 import pytest
 
 from tests.conftest import ROOT
+from tests.source import packages, trees
 
 MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "jsonpickle"}
 CALLS = {"read_pickle", "to_pickle"}
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
-def faults(source: str) -> list[str]:
+def faults(tree: ast.AST) -> list[str]:
     """What in a module could read or write a pickle."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            found += [f"imports {name}" for name in names if name.split(".")[0] in MODULES]
+    found = [f"imports {name}" for name in packages(tree) & MODULES]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = getattr(node.func.value, "id", "")
             options = {k.arg: getattr(k.value, "value", None) for k in node.keywords}
@@ -31,8 +28,10 @@ def faults(source: str) -> list[str]:
 
 
 def test_the_source_knows_no_pickle() -> None:
-    assert len(SOURCES) > 150
-    assert {path.name: f for path in SOURCES if (f := faults(path.read_text("utf-8")))} == {}
+    assert len(trees()) > 150
+    contrib = {p.name: ast.parse(p.read_text("utf-8")) for p in (ROOT / "src/simdx_contrib").rglob("*.py")}
+    assert contrib
+    assert {name: f for name, tree in {**trees(), **contrib}.items() if (f := faults(tree))} == {}
 
 
 @pytest.mark.parametrize(
@@ -47,4 +46,4 @@ def test_the_source_knows_no_pickle() -> None:
     ],
 )
 def test_the_check_sees(source: str) -> None:
-    assert faults(source)
+    assert faults(ast.parse(source))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from simdx.panels import load_panel
 from simdx.service.auth import TokenFile
 from tests.cli.conftest import Cli
 from tests.service.conftest import PANEL, serving
@@ -95,8 +96,12 @@ def test_what_an_evaluation_keeps(
     rows = ({"text": f"{CASE} {i}", "label": "oral mucocele", "id": i} for i in range(4))
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = tmp_path / "out"
+    # A small bank of its own: what is embedded, fitted and found for it goes into the cache.
+    labels = load_panel(PANEL).names
+    bank = [{"label": label, "text": f"{label} that came {i} days ago"} for label in labels for i in range(9)]
+    (tmp_path / "bank.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
     ended = cli("evaluate", "--panel", PANEL, "--data", data, "--ood", data, "--embedder", "hashing",
-                "--out", out, "--json")  # fmt: skip
+                "--bank", tmp_path / "bank.jsonl", "--resamples", "100", "--out", out, "--json")  # fmt: skip
     assert ended.code == 0
     clean(ended.out, ended.err, everything_said.text)
     assert clean_files(out) >= 3

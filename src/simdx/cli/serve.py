@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from simdx.classifier import Classifier
-    from simdx.service.audit import AuditKey, AuditRecord, AuditStore
+    from simdx.service.audit import AuditStore
+    from simdx.service.audit_chain import AuditKey, AuditRecord
     from simdx.service.auth import Token, TokenFile
 
 MOST_FOUND = 50
@@ -253,7 +254,8 @@ def verify(
 
 def _log(path: Path | None, url: str | None) -> tuple[Path, AuditKey, Callable[[], AuditStore]]:
     """The log's checkpoint file, its key, and what opens it."""
-    from simdx.service.audit import AuditKey, AuditStore
+    from simdx.service.audit import AuditStore
+    from simdx.service.audit_chain import AuditKey
     from simdx.service.config import checkpoint_file, default_audit_url, service_home
 
     path, url = path or service_home() / "audit.key", url or default_audit_url()
@@ -275,7 +277,7 @@ def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | No
 
 def _exported(path: Path) -> Iterator[AuditRecord]:
     from simdx.rows import jsonl_rows
-    from simdx.service.audit import AuditRecord
+    from simdx.service.audit_chain import AuditRecord
 
     for number, row in jsonl_rows(path):
         try:

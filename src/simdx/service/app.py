@@ -27,19 +27,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, fhir, routes, schemas, systemone
-from simdx.service.audit import CHECKPOINT_SECONDS, AuditKey, AuditStore, AuditUnavailable
-from simdx.service.auth import TokenFile
+from simdx.service import cds, fhir, routes, systemone
+from simdx.service.audit import CHECKPOINT_SECONDS, AuditStore
+from simdx.service.audit_chain import AuditKey, AuditUnavailable
+from simdx.service.auth import ClientKeys, TokenFile
 from simdx.service.batching import Batcher
-from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
 from simdx.service.made import Workshop
-from simdx.service.problems import FHIR_BASE, SCHEMA, as_problem, documented
-from simdx.service.record_servers import RecordServers
-from simdx.service.registry import Registry, refuse_remote
-from simdx.service.state import AppState
-from simdx.service.wire import Meters
+from simdx.service.state import AppState, Registry, refuse_remote
+from simdx.service.wire import BODIES, FHIR_BASE, REFUSALS, SCHEMA, Meters, as_problem
 
 log = logging.getLogger("simdx.service")
 BACKLOG = 1_024  # connections the kernel keeps until they are accepted
@@ -49,8 +46,6 @@ DESCRIPTION = (
     "Calibrated probabilities of a panel's labels and of none of these, from simulated texts. "
     "Every refusal is a problem+json body whose type says what to do."
 )
-BODIES = (schemas.ClassifyBody, schemas.AskBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation,
-          cds.Feedback, systemone.SystemOneBody)  # fmt: skip
 # The framework would send telemetry about requests wherever an environment variable says. It is off: /metrics
 # and the log hold all that may be known outside.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
@@ -72,8 +67,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Replicas share the audit key, so a preview may be asked of another one than gave the answer.
     secret = config.audit_key.read_bytes() if audit else os.urandom(32)
     meters, registry, workshop = Meters(), registry or Registry(config), Workshop(config)
-    record = audit.append if audit else lambda entries: []
-    batcher = Batcher(registry.get, record, meters, config.limits)
+    batcher = Batcher(registry.get, audit.append if audit else None, meters, config.limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -83,7 +77,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         try:
             yield
         finally:
-            batcher.close()
+            await batcher.close()
             workshop.close()
             if audit and tending:
                 stop.set()
@@ -96,12 +90,11 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
+        redoc_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY, responses=REFUSALS,
     )  # fmt: skip
     app.state.simdx = AppState(
-        config, registry, batcher, meters, audit, RecordServers(config.fhir_servers, config.limits), workshop,
-        hmac.digest(secret, b"simdx preview", "sha256"),
-    )  # fmt: skip
+        config, registry, batcher, meters, audit, workshop, hmac.digest(secret, b"simdx preview", "sha256")
+    )
     for router in (routes.router, systemone.router, cds.router, fhir.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.
@@ -241,14 +234,8 @@ def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     asked: Any = [(model, "validation") for model in BODIES]
     _, bodies = models_json_schema(asked, ref_template="#/components/schemas/{model}")
     parts["schemas"] |= {**bodies["$defs"], "Problem": SCHEMA}
-    # The framework documents its own error shape, which this service never sends.
-    for unused in ("HTTPValidationError", "ValidationError"):
-        parts["schemas"].pop(unused, None)
     parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = documented(path)
-            if tokens_needed and path not in OPEN:
-                operation["security"] = [{"bearer": []}]
+        for operation in methods.values() if tokens_needed and path not in OPEN else ():
+            operation["security"] = [{"bearer": []}]
     return schema

@@ -18,17 +18,8 @@ from typing import Any
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service import audit_chain as chain
-from simdx.service.audit_chain import (
-    COLUMNS,
-    GENESIS,
-    KINDS,
-    AuditKey,
-    AuditRecord,
-    AuditUnavailable,
-    Entry,
-)
+from simdx.service.audit_chain import COLUMNS, GENESIS, AuditKey, AuditRecord, AuditUnavailable, Entry
 
-__all__ = ["KINDS", "AuditKey", "AuditRecord", "AuditStore", "AuditUnavailable", "Entry"]
 CHECKPOINT_SECONDS = 1.0  # the longest a record waits for its checkpoint: what a crash may take unseen
 REFUSAL_SECONDS = 60.0  # between two records of callers that were turned away
 ADDRESSES = 16  # counted one by one in that time; the rest are counted together
@@ -44,6 +35,9 @@ SCHEMA = (
 )
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM records"
 _ROW = f"({', '.join('?' * len(COLUMNS))})"
+# How a transaction begins. One writer at a time, of all services; a reader sees one state throughout.
+_WRITING = {"sqlite": ["BEGIN IMMEDIATE"], "postgresql": ["BEGIN", "SELECT pg_advisory_xact_lock(7349)"]}
+_READING = {"sqlite": ["BEGIN"], "postgresql": ["BEGIN ISOLATION LEVEL REPEATABLE READ"]}
 
 
 class Database:
@@ -52,76 +46,75 @@ class Database:
     def __init__(self, url: str, must_exist: bool = False) -> None:
         """`sqlite:///FILE` or `postgresql://…`."""
         self._url = url
-        self._file: Path | None = None
+        self._kept: Any = None
         self.failures: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)  # a page of no text
-        self.place = "in PostgreSQL"  # for messages; not the URL, which may hold a password
         if url.startswith("sqlite:///"):
-            self._file = Path(url.removeprefix("sqlite:///"))
-            self.place = str(self._file)
-            _check_file(self._file, must_exist)
+            self.kind, self.place = "sqlite", url.removeprefix("sqlite:///")
+            _check_file(Path(self.place), must_exist)
         elif url.startswith(("postgresql://", "postgres://")):
             import psycopg
 
             self.failures = (psycopg.Error,)
+            self.kind, self.place = "postgresql", "in PostgreSQL"  # not the URL, which may hold a password
         else:
             raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")
 
     def connect(self) -> Any:
-        if self._file is None:
+        if self.kind == "postgresql":
             import psycopg
 
             limit = "-c statement_timeout=30000"
             return psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=limit)
-        connection = sqlite3.connect(self._file, timeout=10, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.place, timeout=10, isolation_level=None, check_same_thread=False)
         for set_to in ("journal_mode = WAL", "synchronous = FULL"):
             connection.execute(f"PRAGMA {set_to}")
         return connection
 
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
-        if self._file is not None:
+        if self.kind == "sqlite":
             return connection.execute(sql, values)
         return connection.execute(sql.replace("?", "%s"), values or None)
 
+    @contextmanager
+    def opened(self, begin: dict[str, list[str]] = _READING, keep: bool = False) -> Iterator[Any]:
+        """A connection in a transaction, which an error undoes; `keep`: the writer's, for the next time too.
+
+        The database's own errors become AuditUnavailable; their text may quote values: dropped.
+        """
+        connection = None
+        try:
+            connection = (self._kept if keep else None) or self.connect()
+            if keep:
+                self._kept = None  # a broken one is not used again
+            for statement in begin[self.kind]:
+                self.execute(connection, statement)
+            yield connection
+            self.execute(connection, "COMMIT")
+            if keep:
+                self._kept, connection = connection, None
+        except self.failures as error:
+            kind = type(error).__name__
+            raise AuditUnavailable(f"the audit log {self.place} cannot be used now ({kind})") from None
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
     def records(self, connection: Any) -> Generator[AuditRecord]:
         """Every record in order, some at a time, inside a transaction."""
-        with closing(connection.cursor() if self._file else connection.cursor(name="records")) as cursor:
+        names = {} if self.kind == "sqlite" else {"name": "records"}  # a cursor in the server
+        with closing(connection.cursor(**names)) as cursor:
             cursor.execute(f"{_SELECT} ORDER BY seq")
             yield from (AuditRecord(*row) for row in cursor)
-
-    @contextmanager
-    def writing(self, connection: Any) -> Iterator[None]:
-        """One writer at a time, of all services; it commits at the end or leaves nothing behind."""
-        with connection if self._file else connection.transaction():
-            lock = "BEGIN IMMEDIATE" if self._file else "SELECT pg_advisory_xact_lock(7349)"
-            self.execute(connection, lock)
-            yield
 
     def is_damaged(self, connection: Any) -> bool:
         """Does SQLite find anything wrong with its file? A server looks after its own."""
         check = "PRAGMA integrity_check(1)"
-        return self._file is not None and self.execute(connection, check).fetchone() != ("ok",)
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Turns the database's own errors into AuditUnavailable; their text may quote values: dropped."""
-        try:
-            yield
-        except self.failures as error:
-            kind = type(error).__name__
-            raise AuditUnavailable(f"the audit log {self.place} cannot be used now ({kind})") from None
-
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """A connection for a while, guarded."""
-        with self.guarded(), closing(self.connect()) as connection:
-            yield connection
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Any]:
-        """A connection that sees one state, whatever others write meanwhile."""
-        with self.opened() as connection:
-            self.execute(connection, "BEGIN" if self._file else "BEGIN ISOLATION LEVEL REPEATABLE READ")
-            yield connection
+        return self.kind == "sqlite" and self.execute(connection, check).fetchone() != ("ok",)
 
 
 def _check_file(path: Path, must_exist: bool) -> None:
@@ -147,13 +140,12 @@ class AuditStore:
         """A new log gets its tables; its head is noted in the file `checkpoints`."""
         self._db, self._key, self._file = Database(url, must_exist), key, checkpoints
         self._lock = threading.Lock()  # held by the one who writes
-        self._connection: Any = None
         self._since: float | None = None  # when the oldest record without a checkpoint was written
         self._refused: Counter[tuple[str, str]] = Counter()
         self._counting = threading.Lock()
         self._told = -REFUSAL_SECONDS
         first = f"INSERT INTO chain_head VALUES (1, 0, '{GENESIS}', ?) ON CONFLICT (one) DO NOTHING"
-        with self._db.opened() as connection, self._db.writing(connection):
+        with self._db.opened(_WRITING) as connection:
             for statement in SCHEMA:
                 self._db.execute(connection, statement)
             self._db.execute(connection, first, [key.id])
@@ -163,15 +155,15 @@ class AuditStore:
 
     # ----------------------------------------------------------------- writing
 
-    def append(self, entries: Sequence[Entry]) -> list[AuditRecord]:
+    def append(self, entries: Sequence[Entry]) -> None:
         """Add the entries in one transaction: all of them, or none and AuditUnavailable.
 
         Records that wait too long for their checkpoint get it first, so that none is answered without.
         """
         if not entries:
-            return []
+            return
         self.checkpoint(if_overdue=True)
-        with self._writing() as connection, self._db.writing(connection):
+        with self._lock, self._db.opened(_WRITING, keep=True) as connection:
             seq, previous = self._head(connection)
             at, records = chain.now(), list[AuditRecord]()
             for number, entry in enumerate(entries, seq + 1):
@@ -180,22 +172,9 @@ class AuditStore:
             sql = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES {', '.join([_ROW] * len(records))}"
             self._db.execute(connection, sql, [getattr(r, column) for r in records for column in COLUMNS])
             sql = "UPDATE chain_head SET seq = ?, hash = ?"
-            self._db.execute(connection, sql, [records[-1].seq, previous])
+            self._db.execute(connection, sql, [seq + len(records), previous])
         if self._file is not None and self._since is None:
             self._since = time.monotonic()
-        return records
-
-    @contextmanager
-    def _writing(self) -> Iterator[Any]:
-        """This store's own connection, for one writer at a time; a broken one is not used again."""
-        with self._db.guarded(), self._lock:
-            self._connection = self._connection or self._db.connect()
-            try:
-                yield self._connection
-            except Exception:
-                self._connection.close()
-                self._connection = None
-                raise
 
     def checkpoint(self, if_overdue: bool = False) -> None:
         """Note the head; refuse a log that does not have the record its last checkpoint saw."""
@@ -218,23 +197,28 @@ class AuditStore:
                 )
         return chain.Checkpoint(*self.head(), chain.now())
 
-    def note_refusal(self, address: str, reason: str) -> None:
+    def note_refusal(self, address: str, reason: str, count: int = 1) -> None:
         """Count a caller that was turned away; `tend` records the counts. It touches no disk."""
         place = (address[:64], reason[:64])
         with self._counting:
             if place not in self._refused and len(self._refused) >= ADDRESSES:
                 place = ("other addresses", place[1])
-            self._refused[place] += 1
+            self._refused[place] += count
 
     def tend(self, everything: bool = False) -> None:
         """What has to happen though nobody asks: refusals recorded, the head noted."""
-        if self._refused and (everything or time.monotonic() - self._told >= REFUSAL_SECONDS):
-            counts = Counter(self._refused)
+        if everything or time.monotonic() - self._told >= REFUSAL_SECONDS:
+            with self._counting:  # taken once, whoever else tends
+                counts, self._refused = self._refused, Counter()
             told = [{"address": a, "reason": r, "count": n} for (a, r), n in counts.items()]
-            self.append([Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=one) for one in told])
-            self._told = time.monotonic()
-            with self._counting:
-                self._refused -= counts  # what came meanwhile waits
+            try:
+                self.append([Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=one) for one in told])
+            except AuditUnavailable:
+                for (address, reason), count in counts.items():
+                    self.note_refusal(address, reason, count)
+                raise
+            if counts:
+                self._told = time.monotonic()
         if self._since is not None:
             self.checkpoint()
 
@@ -243,28 +227,25 @@ class AuditStore:
             self.tend(everything=True)
         finally:
             with self._lock:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
+                self._db.close()
 
     # ----------------------------------------------------------------- reading, on a connection of its own
 
     def find(self, record_id: str) -> AuditRecord | None:
-        rows = self._read(f"{_SELECT} WHERE id = ?", [record_id])
-        return AuditRecord(*rows[0]) if rows else None
+        return next(iter(self.page(id=record_id)), None)
 
     def page(
-        self, *, limit: int = 50, before: int | None = None, kind: str | None = None
+        self, *, limit: int = 50, before: int | None = None, kind: str | None = None, id: str | None = None
     ) -> list[AuditRecord]:
-        """The latest records first, optionally those before a sequence number."""
-        wanted = {"kind = ?": kind, "seq < ?": before, "seq >= ?": 0}
+        """The latest records first, optionally those before a sequence number, of a kind, or with an id."""
+        wanted = {"kind = ?": kind, "seq < ?": before, "id = ?": id, "seq >= ?": 0}
         wanted = {column: value for column, value in wanted.items() if value is not None}
         sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?"
         return [AuditRecord(*row) for row in self._read(sql, [*wanted.values(), limit])]
 
     def records(self) -> Generator[AuditRecord]:
         """Every record in order, streamed."""
-        with self._db.snapshot() as connection:
+        with self._db.opened() as connection:
             yield from self._db.records(connection)
 
     def head(self) -> tuple[int, str]:
@@ -284,7 +265,7 @@ class AuditStore:
         """
         own = [self._file] if self._file else []
         opened = [chain.read_checkpoints(path) for path in dict.fromkeys([*own, *files])]
-        with self._db.snapshot() as connection:
+        with self._db.opened() as connection:
             head = self._head(connection)
             with closing(self._db.records(connection)) as records:
                 found = chain.verify(records, self._key, head, opened, noted)

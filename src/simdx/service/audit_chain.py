@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import merge
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
+
+from pydantic_core import to_json
 
 from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput, RunFailed
@@ -74,13 +76,6 @@ class AuditRecord:
     previous: str
     hash: str = ""
 
-    def content(self) -> bytes:
-        """What the hash is of: the record without its hashes; an absent context is left out."""
-        said = {column: getattr(self, column) for column in COLUMNS[:-2]}
-        if said["context"] is None:
-            del said["context"]
-        return _ENCODER.encode(said).encode("ascii")
-
     def to_json(self) -> dict[str, Any]:
         return {n: json.loads(v) if n in _JSON and v is not None else v for n, v in asdict(self).items()}
 
@@ -89,11 +84,11 @@ COLUMNS = tuple(AuditRecord.__dataclass_fields__)
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else _ENCODER.encode(dict(value))
+    return None if value is None else to_json(value, inf_nan_mode="null", ensure_ascii=True).decode("ascii")
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def now(timespec: str = "milliseconds") -> str:
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def patient_reference(patient: str) -> str:
@@ -137,15 +132,19 @@ class AuditKey:
             said = f"is not {2 * KEY_BYTES} hexadecimal digits: restore it from a copy"
             raise BadInput(f"the audit key {path} {said}; no other key opens its log") from None
 
-    def chain_hash(self, record: AuditRecord) -> str:
-        return _mac(self._chain, record.previous + "\n", record.content())
-
     def text_hash(self, text: str) -> str:
         return _mac(self._text, text)
 
     def person_hash(self, role: str, identifier: str) -> str:
         """Names a person to whoever has the key and asks for them by id, and to nobody else."""
         return _mac(self._person, f"{role}\n{identifier}")
+
+    def chain_hash(self, record: AuditRecord) -> str:
+        """Over the record without its hashes, and the one before it; an absent context is left out."""
+        said = {column: getattr(record, column) for column in COLUMNS[:-2]}
+        if said["context"] is None:
+            del said["context"]
+        return _mac(self._chain, f"{record.previous}\n{_ENCODER.encode(said)}")
 
     def chained(self, entry: Entry, seq: int, at: str, previous: str) -> AuditRecord:
         """The record of an entry in its place."""
@@ -165,8 +164,8 @@ class AuditKey:
             return False
 
 
-def _mac(key: bytes, text: str, more: bytes = b"") -> str:
-    return hmac.digest(key, text.encode("utf-8", "surrogatepass") + more, "sha256").hex()
+def _mac(key: bytes, text: str) -> str:
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 # --------------------------------------------------------------------------- checkpoints
@@ -208,14 +207,14 @@ def read_checkpoints(file: Path) -> Iterator[Checkpoint]:
         return iter(())
     except OSError as error:
         raise AuditUnavailable(f"the checkpoint file {file} cannot be read: {error.strerror}") from None
-    return _checkpoints(lines, os.fstat(lines.fileno()).st_size)
+    end = os.fstat(lines.fileno()).st_size
 
+    def there() -> Iterator[bytes]:
+        with lines:
+            while lines.tell() < end:
+                yield lines.readline(_TAIL)
 
-def _checkpoints(lines: BinaryIO, end: int) -> Iterator[Checkpoint]:
-    with lines:
-        while lines.tell() < end:
-            if found := _parsed(lines.readline(_TAIL)):
-                yield found
+    return filter(None, map(_parsed, there()))
 
 
 def _parsed(line: bytes) -> Checkpoint | None:

@@ -6,7 +6,6 @@ that the prefetch links to (`record_servers`).
 """
 
 import asyncio
-import base64
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,16 +17,13 @@ from pydantic_core import PydanticCustomError
 
 from simdx import __version__
 from simdx.answer import NO_PROMISE, action_words, leading
-from simdx.service.audit import Entry
-from simdx.service.audit_chain import patient_reference
+from simdx.service.audit_chain import Entry, patient_reference
 from simdx.service.auth import Caller
-from simdx.service.batching import InferenceResult
-from simdx.service.cds_text import read_chart
+from simdx.service.batching import Ask
+from simdx.service.chart import first_text, read_chart
 from simdx.service.fhir import assessment_of
-from simdx.service.problems import Problem
-from simdx.service.schemas import parse, shown, takes
-from simdx.service.state import AppState, MayClassify, check_panel, judgement, request_id, state_of
-from simdx.service.wire import Json, dump
+from simdx.service.state import AppState, MayClassify, check_panel, request_id, state_of
+from simdx.service.wire import Json, Problem, dump, parse, takes
 from simdx.types import NONE_OF_THESE, Panel
 
 router = APIRouter()
@@ -49,7 +45,6 @@ OVERRIDE_REASONS = {
     "not-applicable": "The panel's question does not apply to this case",
     "text-incomplete": "The text does not describe the case",
 }
-_EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
 # --------------------------------------------------------------------------- what a call looks like
@@ -78,17 +73,6 @@ class FhirAuthorization(BaseModel):
 
 
 class Invocation(BaseModel):
-    model_config = shown({
-        "hook": "patient-view",
-        "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
-        "context": {"userId": "Practitioner/example", "patientId": "1288992"},
-        "prefetch": {"documents": {
-            "resourceType": "DocumentReference", "id": "note-1", "status": "current",
-            "subject": {"reference": "Patient/1288992"},
-            "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
-        }},
-    })  # fmt: skip
-
     hook: Literal["patient-view", "order-select"]
     hookInstance: uuid.UUID
     context: Context
@@ -135,11 +119,6 @@ class FeedbackItem(BaseModel):
 
 
 class Feedback(BaseModel):
-    model_config = shown({"feedback": [{
-        "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719", "outcome": "overridden",
-        "overrideReason": {"reason": {"code": "other-diagnosis"}}, "outcomeTimestamp": "2026-03-01T08:30:00Z",
-    }]})  # fmt: skip
-
     feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100, fail_fast=True)]
 
 
@@ -188,21 +167,17 @@ def card(
         "detail": _detail(answer, panel, read, unread),
         "indicator": "warning" if urgent else "info",
         "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
-        "suggestions": [
-            {
-                "label": "Record this assessment",
-                "uuid": str(uuid.uuid5(card_id, "record")),
-                "isRecommended": False,
-                "actions": [create],
-            }
-        ],
+        "suggestions": [{
+            "label": "Record this assessment", "uuid": str(uuid.uuid5(card_id, "record")),
+            "isRecommended": False, "actions": [create],
+        }],
         "selectionBehavior": "any",
         "overrideReasons": [
             {"code": code, "system": "urn:simdx:override-reason", "display": said}
             for code, said in OVERRIDE_REASONS.items()
         ],
         "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
-    }
+    }  # fmt: skip
 
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
@@ -233,23 +208,17 @@ ServiceId = Annotated[str, Field(max_length=300)]
 @router.get("/cds-services", summary="CDS Hooks discovery")
 async def discovery(request: Request) -> Response:
     registry = state_of(request).registry
-    panels = [registry.panel(name) for name in registry.names]
-    return Json({"services": [_offered(panel, hook) for panel in panels for hook in HOOKS]})
-
-
-def _offered(panel: Panel, hook: str) -> dict[str, Any]:
-    return {
-        "hook": hook,
-        "id": f"{panel.name}-{hook}",
-        "title": f"simdx: {panel.title or panel.name}",
-        "description": (
+    services = []
+    for panel in map(registry.panel, registry.names):
+        about = (
             f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the latest "
             "note or questionnaire, with its uncertainty and its reason to abstain. No card where the text "
             "is more likely about none of them."
-        ),
-        "prefetch": PREFETCH,
-        "usageRequirements": USAGE,
-    }
+        )
+        same = {"title": f"simdx: {panel.title or panel.name}", "description": about, "prefetch": PREFETCH,
+                "usageRequirements": USAGE}  # fmt: skip
+        services += [{"hook": hook, "id": f"{panel.name}-{hook}", **same} for hook in HOOKS]
+    return Json({"services": services})
 
 
 def _service(state: AppState, caller: Caller, service: str) -> tuple[str, str]:
@@ -279,7 +248,8 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
     server = body.fhirServer.rstrip("/") if body.fhirServer else None
     chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
-    text, source, unread = await state.record_servers.read(chart, server, body.token)
+    config = state.config
+    text, source, unread = await first_text(chart, server, body.token, config.fhir_servers, config.limits)
     # Who asked through which hook is recorded; about whom, as a keyed hash.
     context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
     people = {"patient": patient_reference(patient)}
@@ -289,14 +259,12 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     if source is None:
         nothing = dump(reply([], unread))
         if state.audit is not None:
-            entry = Entry(
-                answer_id, "cds", caller.name, name, versions={"simdx": __version__}, people=people,
-                context={**context, "sent": hashlib.sha256(nothing).hexdigest()},
-            )  # fmt: skip
-            await asyncio.to_thread(state.audit.append, [entry])
+            context["sent"] = hashlib.sha256(nothing).hexdigest()
+            about: Any = {"versions": {"simdx": __version__}, "context": context, "people": people}
+            await state.record([Entry(answer_id, "cds", caller.name, name, **about)])
         return Json(nothing)
 
-    def write(told: InferenceResult) -> bytes:
+    def write(told: Ask) -> bytes:
         answer = told.answers[0].to_json()
         if why := why_no_card(answer):
             return dump(reply([], [f"No card: {source.words} is {why}", *unread]))
@@ -327,8 +295,8 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
 async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
     body, state = parse(Feedback, request), state_of(request)
     name, _ = _service(state, caller, service)
-    entries, said = [], "A card of this feedback is not one this service has sent."
-    for i, item in enumerate(body.feedback):
+    judged, said = [], "A card of this feedback is not one this service has sent."
+    for item in body.feedback:
         found = await state.find(f"{item.card.hex}.0", caller, said)
         if (found.kind, found.panel) != ("cds", name):
             raise Problem("unknown-answer", said)
@@ -341,6 +309,6 @@ async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify
             "suggestions": len(item.acceptedSuggestions or ()),
             "at": item.outcomeTimestamp.isoformat(),
         }
-        entries.append(judgement(request, caller, "cds-feedback", found, outcome, i))
-    await asyncio.to_thread(state.log().append, entries)
+        judged.append((found, outcome))
+    await state.record_judgement(request, caller, "cds-feedback", *judged)
     return Json({})

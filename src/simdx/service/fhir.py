@@ -8,26 +8,34 @@ and Provenance. The status is always `preliminary`: nobody has looked at it yet.
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from simdx import __version__
 from simdx.answer import action_words
-from simdx.service.audit_chain import patient_reference
-from simdx.service.batching import InferenceResult
-from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE
-from simdx.service.schemas import FhirBody, parse, takes
-from simdx.service.state import MayClassify, answered, request_id, state_of
-from simdx.service.wire import Json, dump
+from simdx.service.audit_chain import now, patient_reference
+from simdx.service.batching import Ask
+from simdx.service.state import MayClassify, state_of
+from simdx.service.wire import (
+    FHIR_BASE,
+    FHIR_MEDIA_TYPE,
+    Body,
+    Json,
+    OfCase,
+    Text,
+    dump,
+    parse,
+    refusals,
+    takes,
+)
 from simdx.types import NONE_OF_THESE, Label, Panel
 
-router = APIRouter()
-_FHIR: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
-}
+_RESOURCE = {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+_REFUSALS = refusals(FHIR_MEDIA_TYPE, type="object", description="An OperationOutcome")
+router = APIRouter(responses={200: _RESOURCE, **_REFUSALS})
 RELEASED = "2026-11-01"  # when the statement below last changed
 ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
@@ -58,7 +66,7 @@ def assessment_of(
     basis: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The resource for one answer. `basis` refers to the record the text came from, where there is one."""
-    moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    moment = now("seconds")
     source = basis or hashed_text(text)
     decision = answer["decision"]
     who, more = ("A clinician", "Further tests") if panel.is_clinical else ("A person", "Further checks")
@@ -207,7 +215,31 @@ def capability_statement(base_url: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
+def _reference(kind: str) -> Any:
+    return Field(pattern=rf"^{kind}/[A-Za-z0-9.\-]{{1,64}}$", description=f"{kind}/ID, on your own server.")
+
+
+class _Reference(Body):
+    display: Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")] = None
+
+
+class Subject(_Reference):
+    reference: str = _reference("Patient")
+
+
+class Encounter(_Reference):
+    reference: str = _reference("Encounter")
+
+
+class FhirBody(OfCase):
+    """A case to be answered as a FHIR R4 RiskAssessment."""
+
+    text: Text
+    subject: Subject | None = None
+    encounter: Encounter | None = None
+
+
+@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement")
 async def metadata(request: Request) -> Response:
     statement = capability_statement(state_of(request).base_url(request) + FHIR_BASE)
     return Json(statement, media_type=FHIR_MEDIA_TYPE)
@@ -217,19 +249,17 @@ async def metadata(request: Request) -> Response:
     f"{FHIR_BASE}/RiskAssessment",
     summary="One case as a FHIR R4 RiskAssessment",
     openapi_extra=takes(FhirBody),
-    responses=_FHIR,
 )
 async def risk_assessment(request: Request, caller: MayClassify) -> Response:
     body, state = parse(FhirBody, request), state_of(request)
     about = body.model_dump(include={"subject", "encounter"}, exclude_none=True)
 
-    def write(told: InferenceResult) -> bytes:
-        panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
-        answer = told.answers[0].to_json()
-        return dump(assessment_of(answer, panel, text=body.text, answer_id=answer_id, **about))
+    def write(told: Ask) -> bytes:
+        panel, answer = state.registry.panel(body.panel), told.answers[0].to_json()
+        return dump(assessment_of(answer, panel, text=body.text, answer_id=f"{told.request}.0", **about))
 
     people = {"patient": patient_reference(body.subject.reference)} if body.subject else {}
     ask = state.asked(
         request, caller, body.panel, body.method, body.prior, [body.text], write=write, people=people
     )
-    return answered(request, await state.tell(ask), FHIR_MEDIA_TYPE)
+    return await state.answered(request, ask, FHIR_MEDIA_TYPE)

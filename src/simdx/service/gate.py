@@ -17,11 +17,9 @@ from random import Random
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from simdx.errors import BadInput, place_of
-from simdx.service.auth import LOCAL, Caller, TokenFile
-from simdx.service.cds_clients import ClientKeys
+from simdx.service.auth import LOCAL, Caller, ClientKeys, TokenFile
 from simdx.service.config import Limits
-from simdx.service.problems import Problem, as_problem
-from simdx.service.wire import Meters
+from simdx.service.wire import Meters, Problem, as_problem
 
 log = logging.getLogger("simdx.service")
 
@@ -151,14 +149,10 @@ class Gate:
 
     async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-        if media != b"application/json" and not (
-            media.startswith(b"application/") and media.endswith(b"+json")
-        ):
+        if not re.fullmatch(rb"application/(.*\+)?json", media):
             raise Problem("wrong-type", "Send the body as application/json.")
         declared = headers.get(b"content-length", b"0")
-        if not (
-            declared.isdigit() and len(declared) < 20
-        ):  # one of thousands of digits cannot be read at all
+        if not declared.isdigit() or len(declared) > 19:  # thousands of digits cannot be read at all
             raise Problem("bad-request", "The content length is not a number.")
         most, body, more = self._limits.body_bytes, bytearray(), True
         try:

@@ -29,10 +29,10 @@ from simdx.methods.calibration import rehearse
 from simdx.methods.panel_data import PanelData
 from simdx.panels.load import parse_panel, scaffold
 from simdx.service.config import ServiceConfig
-from simdx.service.problems import Problem
-from simdx.service.schemas import MADE
+from simdx.service.wire import Problem
 from simdx.types import NONE_OF_THESE, Bank, EmbeddedBank, Label, Panel, content_hash
 
+MADE = "made"  # the name of every panel made on the fly: for tokens, metrics and the audit log
 EMBEDDER = "wordllama"  # unless the service has another for all panels
 KEPT = 64  # panels made on the fly
 MOST_WAITING = 64  # pieces of work of one caller

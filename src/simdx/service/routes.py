@@ -1,45 +1,190 @@
-"""The API: classify, panels, the library, feedback, the audit log, health and metrics."""
+"""The API: classify, panels, the library, feedback, the audit log, health and metrics.
+
+A preview is the posterior under another prior, with its intervals, while a slider moves. It is no answer: it
+announces no label, decides nothing, has no id, and is not recorded. It is made only for a text about which
+the caller was answered before, so that the log has it.
+"""
 
 import asyncio
 import hmac
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any, Self
 
+import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+from scipy.special import betaincinv
 from starlette.responses import PlainTextResponse
 
 from simdx import __version__, library
-from simdx.answer import Answer
+from simdx.answer import Answer, SentencePair
 from simdx.archive import texts_to_ask
-from simdx.service import schemas
-from simdx.service.audit import KINDS
-from simdx.service.batching import InferenceResult
-from simdx.service.made import panel_of, panel_with_bank
-from simdx.service.problems import Problem
-from simdx.service.registry import described
-from simdx.service.schemas import MADE
+from simdx.classifier import Classifier
+from simdx.service.audit_chain import KINDS
+from simdx.service.batching import Ask
+from simdx.service.made import MADE, panel_of, panel_with_bank
 from simdx.service.state import (
     MayAdmin,
     MayClassify,
     MayReadMetrics,
-    answered,
     caller_of,
     check_panel,
-    judgement,
-    request_id,
+    described,
     state_of,
 )
-from simdx.service.wire import Json, dump
+from simdx.service.wire import EXAMPLE_TEXT, Body, Json, OfCase, OfPanel, Problem, Text, dump, parse, takes
 from simdx.types import NONE_OF_THESE
 
 router = APIRouter()
 FOUND = 12  # conditions that a search gives
 CLASSIFY = "/v1/classify"
+MOST_TEXTS = 256
+MOST_LABELS = 20  # of a panel made of the library
+COVERAGE = 0.9  # of intervals
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
-PanelName = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]  # of the library
+
+
+# --------------------------------------------------------------------------- what is sent and answered
+
+
+class ClassifyBody(OfCase):
+    """One text, or several at once."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "prior": {"oral mucocele": 0.5}},
+                {"panel": "oral-lesions", "texts": [EXAMPLE_TEXT, "A smooth, red, burning tongue."]},
+            ],
+            # The rule the validator below enforces, in the schema's own words.
+            "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
+        }
+    )
+
+    text: Text | None = None
+    texts: list[Text] | None = Field(None, min_length=1, max_length=MOST_TEXTS, fail_fast=True)
+    labels: list[Name] | None = Field(
+        None,
+        min_length=2,
+        max_length=MOST_LABELS,
+        description="Names of the library (GET /v1/library), for the panel `made`.",
+    )
+    explain: bool = Field(True, description="Also the sentences that matter, and the flip.")
+    draws: int | None = Field(
+        None, ge=0, le=500, description="Answer with what the page shows, and this many simplex draws."
+    )
+    preview: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="The `preview` of an answer to the same text: the posterior alone, not recorded.",
+    )
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> Self:
+        if (self.text is None) == (self.texts is None):
+            raise PydanticCustomError("text_or_texts", "give either text or texts")
+        if self.text is None and (self.draws is not None or self.preview is not None):
+            raise PydanticCustomError("text_or_texts", "draws and preview are for one text")
+        if self.labels is not None and (self.panel, self.method) != (MADE, "auto"):
+            raise PydanticCustomError("made_panel", "labels are for the panel 'made' and the method 'auto'")
+        return self
+
+
+class AskBody(OfPanel):
+    """Unlabelled texts, some of which are to be labelled."""
+
+    texts: list[Text] = Field(min_length=8, max_length=2_000, fail_fast=True)
+    count: int = Field(12, ge=8, le=20, description="How many to label.")
+
+
+class FeedbackBody(Body):
+    """The final diagnosis of a case, once it is known."""
+
+    answer: str = Field(
+        pattern=r"^[0-9a-f]{32}(\.[0-9]{1,4})?$",
+        description="The Simdx-Answer header of the answer; with .N for text N of several, from 0.",
+    )
+    label: str | None = Field(
+        max_length=500, description="A label of the panel, or null: it was none of them."
+    )
+
+
+class ManyOut(BaseModel):
+    results: list[Answer]
+
+
+class AskOut(BaseModel):
+    ask: list[int]
+
+
+Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples
+
+
+class PreviewOut(BaseModel):
+    """What bars show under another prior. No answer: it has no label, no decision and no id."""
+
+    outcomes: dict[str, float]
+    intervals: dict[str, Interval]
+
+
+class PageOut(PreviewOut):
+    """An answer with what the page shows beside it."""
+
+    answer_id: str | None
+    preview: str
+    answer: Answer
+    words: dict[str, Any]
+    pairs: list[SentencePair]
+    draws: list[list[float]]
+
+
+# --------------------------------------------------------------------------- what the page shows
+
+
+def intervals(answer: Answer) -> dict[str, tuple[float, float]]:
+    """label -> how far its posterior probability could move if the bank were simulated again.
+
+    A soft-kernel posterior is a weighted share among the simulations that carry it; `effective_simulations`
+    says how many those are worth. The interval is the Jeffreys interval of a share seen in that many draws,
+    of what none of these leaves to the labels. It speaks of the bank's finite size alone, not of whether the
+    simulator writes like the clinic.
+    """
+    p = np.clip(list(answer.among_labels.values()), 0, 1)
+    n = max(0.0, answer.effective_simulations or 0.0)
+    possible = np.array([answer.provenance.prior[label] > 0 for label in answer.among_labels])
+    scale = possible * (1 - (answer.out_of_class or 0.0))
+    ends = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, [[(1 - COVERAGE) / 2], [(1 + COVERAGE) / 2]])
+    low, high = scale * np.minimum(ends[0], p), scale * np.maximum(ends[1], p)
+    return dict(zip(answer.among_labels, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+
+def bars(answer: Answer) -> dict[str, Any]:
+    return {"outcomes": answer.posterior, "intervals": intervals(answer)}
+
+
+def beside(classifier: Classifier, ask: Ask, draws: int) -> dict[str, Any]:
+    """What the page shows beside an answer."""
+    (answer,), (text,) = ask.answers, ask.texts
+    drawn = classifier.simplex_draws_observed(ask.observed, ask.prior, draws) if draws else ()
+    words = {
+        "headline": answer.headline, "leading": answer.leading, "uncertainty": answer.uncertainty_words,
+        "uncertainty_is_its_own": answer.second_order_is_its_own, "alarm": answer.alarm_words,
+        "outside": answer.outside_words,
+    }  # fmt: skip
+    return {
+        **bars(answer),
+        "words": words,
+        "pairs": [pair.model_dump() for pair in classifier.pairs(text, answer)],
+        "draws": [[round(float(v), 4) for v in row] for row in drawn],
+    }
+
+
+# --------------------------------------------------------------------------- routes
+
 _SAID = "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0."
-Answered = Answer | schemas.ManyOut | schemas.PageOut | schemas.PreviewOut
+Answered = Answer | ManyOut | PageOut | PreviewOut
 ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "string"}}}
 
 
@@ -53,38 +198,38 @@ ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "stri
         "beside it; with `preview` the posterior comes alone, for a slider that moves: no answer, no record."
     ),
     responses={200: {"model": Answered, "description": "The answer", "headers": ANSWER_HEADER}},
-    openapi_extra=schemas.takes(schemas.ClassifyBody),
+    openapi_extra=takes(ClassifyBody),
 )
 async def classify(request: Request) -> Response:
     state = state_of(request)
     request.scope.setdefault("route", router.routes[0])  # for the meters: `app` asks past the framework
-    caller = caller_of(request, "classify")
-    body = schemas.parse(schemas.ClassifyBody, request)
-    page = body.text is not None and (body.draws is not None or body.preview is not None)
-    asked_of = "\n".join((body.panel, *(body.labels or ())))
-    code = state.preview_code(caller, asked_of, body.text or "") if page else ""
+    caller, body = caller_of(request, "classify"), parse(ClassifyBody, request)
+    code, made = "", None
+    if body.draws is not None or body.preview is not None:
+        asked_of = "\n".join((body.panel, *(body.labels or ())))
+        code = state.preview_code(caller, asked_of, body.text or "")
     if body.preview is not None and not hmac.compare_digest(body.preview, code):
         raise Problem("bad-input", "preview: it is not of an answer you got for this text; ask without it.")
-
-    made = None
     if body.labels is not None:
         check_panel(caller, body.panel)
         made = await state.workshop.get(caller.name, panel_with_bank, dict.fromkeys(body.labels, ""))
 
-    def write(told: InferenceResult) -> bytes:
+    def write(told: Ask) -> bytes:
         if body.preview is not None:
-            return dump(told.beside)
+            return dump(bars(told.answers[0]))
         if body.draws is not None:
-            answer_id = None if state.audit is None else f"{request_id(request)}.0"
-            return dump({"answer_id": answer_id, "preview": code, "answer": told.answers[0], **told.beside})
+            classifier = made or state.registry.get(told.panel, told.method)
+            answer_id = None if state.audit is None else f"{told.request}.0"
+            page = beside(classifier, told, body.draws)
+            return dump({"answer_id": answer_id, "preview": code, "answer": told.answers[0], **page})
         return told.bodies[0] if body.text is not None else b'{"results":[' + b",".join(told.bodies) + b"]}"
 
-    asked = state.asked(
-        request, caller, body.panel, body.method, body.prior, body.all_texts(), write=write,
-        explain=body.explain, draws=body.draws, preview=body.preview is not None, made=made,
+    texts = [body.text] if body.text is not None else body.texts or ()
+    ask = state.asked(
+        request, caller, body.panel, body.method, body.prior, texts, write=write, made=made,
+        explain=body.explain and body.preview is None, kind="answer" if body.preview is None else None,
     )  # fmt: skip
-    told = await state.tell(asked)
-    return Json(told.sent) if asked.preview else answered(request, told)
+    return await state.answered(request, ask)
 
 
 @router.get("/v1/panels", summary="The panels this service answers for")
@@ -94,13 +239,15 @@ async def panels(request: Request, caller: MayClassify) -> Response:
 
 
 @router.get("/v1/panels/{panel}", summary="One panel: its labels, codes, bank and methods")
-async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Response:
+async def panel(
+    panel: Annotated[str, Field(max_length=200)], request: Request, caller: MayClassify
+) -> Response:
     check_panel(caller, panel)
     return Json(state_of(request).registry.description(panel))
 
 
 @router.get("/v1/library", summary="Conditions and topics of the library, by name, alias, code or meaning")
-async def search(request: Request, caller: MayClassify, q: Annotated[schemas.Name, Query()]) -> Response:
+async def search(request: Request, caller: MayClassify, q: Annotated[Name, Query()]) -> Response:
     if not q.strip():
         raise Problem("bad-input", "q: give a name, a code or some words.")
     # Beside the engine, one at a time: a meaning is embedded.
@@ -110,8 +257,7 @@ async def search(request: Request, caller: MayClassify, q: Annotated[schemas.Nam
 
 @router.get("/v1/library/panel", summary="A panel of labels that the library knows, and its file")
 async def library_panel(
-    caller: MayClassify,
-    label: Annotated[list[schemas.Name], Query(min_length=2, max_length=schemas.MOST_LABELS)],
+    caller: MayClassify, label: Annotated[list[Name], Query(min_length=2, max_length=MOST_LABELS)]
 ) -> Response:
     check_panel(caller, MADE)
     made, file = panel_of(label)
@@ -126,11 +272,11 @@ async def library_panel(
         "Places in `texts`, chosen by strata of the scores, for `simdx panel calibrate --data`. No posterior "
         "leaves the service, so nothing is recorded."
     ),
-    responses={200: {"model": schemas.AskOut, "description": "Places in `texts`, from 0"}},
-    openapi_extra=schemas.takes(schemas.AskBody),
+    responses={200: {"model": AskOut, "description": "Places in `texts`, from 0"}},
+    openapi_extra=takes(AskBody),
 )
 async def ask(request: Request, caller: MayClassify) -> Response:
-    body, state = schemas.parse(schemas.AskBody, request), state_of(request)
+    body, state = parse(AskBody, request), state_of(request)
     check_panel(caller, body.panel)
     classifier = state.registry.check(body.panel, state.registry.methods[0])
     state.check_length(body.texts)
@@ -142,22 +288,21 @@ async def ask(request: Request, caller: MayClassify) -> Response:
     "/v1/feedback",
     summary="The final diagnosis of an answered case, once it is known",
     status_code=201,
-    openapi_extra=schemas.takes(schemas.FeedbackBody),
+    openapi_extra=takes(FeedbackBody),
 )
 async def feedback(request: Request, caller: MayClassify) -> Response:
-    body, state = schemas.parse(schemas.FeedbackBody, request), state_of(request)
+    body, state = parse(FeedbackBody, request), state_of(request)
     found = await state.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
     if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
     names = state.registry.panel(found.panel).names
     if body.label is not None and body.label not in names:
         raise Problem("bad-input", f"label: give one of {', '.join(names)}, or null for none of them.")
-    final = NONE_OF_THESE if body.label is None else body.label
-    agrees = found.to_json()["answer"]["label"] == final
-    entry = judgement(request, caller, "feedback", found, {"label": body.label, "agrees": agrees})
-    await asyncio.to_thread(state.log().append, [entry])
+    agrees = found.to_json()["answer"]["label"] == (NONE_OF_THESE if body.label is None else body.label)
+    said = {"label": body.label, "agrees": agrees}
+    number = await state.record_judgement(request, caller, "feedback", (found, said))
     state.meters.feedback.labels(found.panel, str(agrees).lower()).inc()
-    return Json({"id": entry.id, "agrees": agrees}, 201)
+    return Json({"id": number, "agrees": agrees}, 201)
 
 
 @router.get(
@@ -177,15 +322,10 @@ async def audit(
     id: Annotated[AnswerId | None, Query()] = None,
 ) -> Response:
     state = state_of(request)
-    store = state.log()
-    if id is not None:
-        found = await asyncio.to_thread(store.find, id)
-        records = [found] if found else []
-    else:
-        records = await asyncio.to_thread(lambda: store.page(limit=limit, before=before, kind=kind))
-    count, head = await asyncio.to_thread(store.head)
+    page = await asyncio.to_thread(state.log().page, limit=limit, before=before, kind=kind, id=id)
+    count, head = await asyncio.to_thread(state.log().head)
     await state.record_read(request, caller, id=id, kind=kind, before=before, limit=limit)
-    return Json({"records": [r.to_json() for r in records], "count": count, "head": head})
+    return Json({"records": [r.to_json() for r in page], "count": count, "head": head})
 
 
 @router.get(

@@ -16,15 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
-from simdx.service import schemas
 from simdx.service.auth import Caller
-from simdx.service.batching import InferenceRequest, InferenceResult
-from simdx.service.made import label_of, made_of
-from simdx.service.problems import Problem
-from simdx.service.registry import Registry
-from simdx.service.schemas import MADE
-from simdx.service.state import AppState, MayClassify, check_panel, request_id, state_of
-from simdx.service.wire import Json, dump
+from simdx.service.batching import Ask
+from simdx.service.made import MADE, label_of, made_of
+from simdx.service.state import AppState, MayClassify, Registry, check_panel, request_id, state_of
+from simdx.service.wire import EXAMPLE_TEXT, Json, Problem, dump, parse, refusals, takes
 
 MODEL = f"simdx-{__version__}"
 MOST_QUESTIONS = 64
@@ -88,13 +84,20 @@ Question = ChoiceQuestion | ScoreQuestion | NoulQuestion
 class SystemOneBody(_Sent):
     """A state and questions about it; `model` may be anything."""
 
-    model_config = schemas.shown(
-        {
-            "state": schemas.EXAMPLE_TEXT,
-            "questions": {
-                "lesion": {"type": "choice", "criteria": {"oral mucocele": None, "oral lichen planus": None}},
-                "trauma": {"type": "noul", "instructions": "It came after a bite or another injury."},
-            },
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "state": EXAMPLE_TEXT,
+                    "questions": {
+                        "lesion": {
+                            "type": "choice",
+                            "criteria": {"oral mucocele": None, "gout": None},
+                        },
+                        "trauma": {"type": "noul", "instructions": "It came after a bite or injury."},
+                    },
+                }
+            ]
         }
     )
 
@@ -181,11 +184,14 @@ router = APIRouter()
         "Refusals have the shape that clients of this address expect: `detail`, with `loc` or `error_type`."
     ),
     tags=["classify"],
-    responses={200: {"description": "An answer to every question"}},
-    openapi_extra=schemas.takes(SystemOneBody),
+    responses={
+        200: {"description": "An answer to every question"},
+        **refusals("application/json", type="object", description="With `detail`"),
+    },
+    openapi_extra=takes(SystemOneBody),
 )
 async def systemone(request: Request, caller: MayClassify) -> Response:
-    body, state = schemas.parse(SystemOneBody, request), state_of(request)
+    body, state = parse(SystemOneBody, request), state_of(request)
     text, limit = said(body.state), state.config.limits.text_characters
     if not text:
         raise Problem("empty-text", "state: give the description of a case.")
@@ -222,8 +228,8 @@ async def _ask(
     question: Question,
     number: int,
     text: str,
-) -> InferenceRequest:
-    def write(told: InferenceResult) -> bytes:
+) -> Ask:
+    def write(told: Ask) -> bytes:
         return dump(typed(question, told.answers[0].to_json()))
 
     made = None if panel else await state.workshop.get(caller.name, made_of, question.options)
