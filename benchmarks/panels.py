@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simdx import Classifier, __version__
-from simdx.baselines.supervised import supervised_ceiling
+from simdx.baselines.by_bank import supervised_ceiling
 from simdx.bench import records
-from simdx.datasets.files import read_cases
+from simdx.datasets.dataset import read_cases
 from simdx.embedders import embed_texts, get_embedder
 from simdx.evaluate import evaluate
 from simdx.metrics import evaluate_probabilities

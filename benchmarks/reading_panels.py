@@ -89,7 +89,7 @@ def against(plain: Float, among: Float, truth: Int) -> dict[str, Any]:
     }
     for name, one in found.items():
         if one.low is not None and one.high is not None:
-            out[f"{name}_difference"] = [round(float(x or 0), 4) for x in (one.difference, one.low, one.high)]
+            out[f"{name}_difference"] = [round(float(x or 0), 4) for x in (one.value, one.low, one.high)]
     return out
 
 

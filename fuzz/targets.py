@@ -184,8 +184,8 @@ def http(folder: Path, registry: Any = None) -> Target:
 
 def page(folder: Path) -> Target:
     """A page of others: the note of a record system, or a reviewer's form, as a page or as a table."""
-    from simdx.markup import data_blocks, words_of
     from simdx.review import import_scores, make_review
+    from simdx.rows import data_blocks, words_of
     from simdx.service.chart import read_chart
 
     cases = folder / "cases.jsonl"

@@ -25,8 +25,7 @@ import numpy as np
 
 from paper.world import ALL_ORDERS, Cases
 from simdx.abc.prior import Prior
-from simdx.baselines.asking import GUESSES
-from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.asking import GUESSES, UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.errors import SimdxError
 from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings

@@ -320,7 +320,7 @@ class Context:
         """The second answers' metrics minus the first's on the same cases, paired bootstrap."""
         rng, resamples = self.rng(*what), self.size.paired_resamples
         found = paired_bootstrap(p, q, y, metrics=tuple(metrics), resamples=resamples, rng=rng)
-        return {name: {"difference": d.difference, "ci": [d.low, d.high]} for name, d in found.items()}
+        return {name: {"difference": d.value, "ci": [d.low, d.high]} for name, d in found.items()}
 
     def bootstrap(self, *what: str, most: int | None = None) -> Bootstrap:
         return Bootstrap(self.rng(*what), min(self.size.resamples, most or self.size.resamples))

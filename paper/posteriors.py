@@ -29,10 +29,9 @@ from paper.world import (
     spec_of,
     theirs_name,
 )  # fmt: skip
-from simdx.abc.dirichlet import bank_tolerance
-from simdx.abc.live import multinomial_live
+from simdx.abc.dirichlet import bank_tolerance, concentration_cap, dirichlet_differential_entropy
+from simdx.abc.particles import multinomial_live
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap, dirichlet_differential_entropy
 from simdx.abc.space import Space
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
@@ -149,7 +148,7 @@ def _decomposed(context: Context, name: str, spec: Spec) -> dict[str, Any]:
             boot = context.bootstrap("uncertainty-decomposition", spec.panel, name, against, part, most=1000)
             pair = groups[among][part], groups[against][part]
             separated[f"{against}: {part}"] = {"value": separation(*pair), "ci": boot.of(separation, *pair)}
-    spreads = {g: {p: spread(v).as_dict() for p, v in parts.items()} for g, parts in groups.items()}
+    spreads = {g: {p: spread(v) for p, v in parts.items()} for g, parts in groups.items()}
     return {"auroc": separated, "spread": spreads}
 
 
@@ -390,7 +389,7 @@ def runtime(context: Context, panel: str) -> dict[str, Any]:
     trace = _trace(context, spec_of(M_PARTICLES, panel), np.arange(context.n[panel]))
     # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
     own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
-    drawn = spread((trace.simulations * own).sum(axis=0)).as_dict()
+    drawn = spread((trace.simulations * own).sum(axis=0))
     banks = {}
     for name in (REFERENCE, *context.models(panel)):
         bank = context.bank(panel, name)

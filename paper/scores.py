@@ -28,14 +28,14 @@ from paper.world import (
     Variant,
     spec_of,
 )
-from simdx.baselines.supervised import SHARE, calibrated_logistic, supervised_ceiling, temperature_scaled
+from simdx.baselines.by_bank import SHARE, calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import make_splits
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings
 from simdx.methods.logistic import choose_penalty
-from simdx.metrics import selective
+from simdx.metrics import scores as selective
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.metrics.scores import confusion
@@ -229,18 +229,18 @@ def risk_coverage(context: Context, panel: str) -> dict[str, Any]:
 
 
 def _curve(p: Float, y: Int) -> dict[str, Any]:
-    found, n = selective.risk_coverage(selective.uncertainty(p), selective.errors(p, y)), len(y)
+    (coverage, risk), n = selective.risk_coverage(selective.uncertainty(p), selective.errors(p, y)), len(y)
     thin = np.unique(np.linspace(0, n - 1, min(100, n)).astype(int))  # at most a hundred points on record
     # Rank correlation of risk with coverage above a tenth: one for a curve that only rises.
-    kept, rises = found.coverage >= 0.1, 1.0
-    if kept.sum() >= 3 and np.ptp(found.risk[kept]) > 0:
-        rises = float(spearmanr(found.coverage[kept], found.risk[kept]).statistic)
+    kept, rises = coverage >= 0.1, 1.0
+    if kept.sum() >= 3 and np.ptp(risk[kept]) > 0:
+        rises = float(spearmanr(coverage[kept], risk[kept]).statistic)
     return {
         "n": n,
-        "coverage": found.coverage[thin].round(4),
-        "risk": found.risk[thin].round(4),
+        "coverage": coverage[thin].round(4),
+        "risk": risk[thin].round(4),
         "rises": rises,
-        "risk_at": {f"{c:.0%}": float(found.risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in AT},
+        "risk_at": {f"{c:.0%}": float(risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in AT},
     }
 
 

@@ -504,7 +504,7 @@ def settings(_: Data) -> Tables:
 
 def prompts(_: Data) -> Tables:
     """Table S20: the prompts of the ensemble. Ours are our own, of the same kind."""
-    from simdx.baselines.wording import PARAPHRASES
+    from simdx.baselines.asking import PARAPHRASES
 
     return {"Eight paraphrases of the question": pd.DataFrame({"ours": list(PARAPHRASES)})}
 

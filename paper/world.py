@@ -18,7 +18,7 @@ import numpy as np
 
 from simdx.bank.files import MANIFEST_FILE, packaged_bank, read_bank
 from simdx.datasets import Dataset, open_data
-from simdx.datasets.files import read_cases
+from simdx.datasets.dataset import read_cases
 from simdx.errors import BadInput
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource

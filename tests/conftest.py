@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from simdx.methods import panel_data
 from simdx.methods.logistic import choose_reading
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Bank, Panel
 from tests import builders
 from tests.cli.conftest import cli

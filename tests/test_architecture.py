@@ -14,7 +14,7 @@ from tests.source import FILES, SOURCE, imported, trees
 FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "plugins", "egress", "disk", "rows", "markup", "reading",
+    "types", "errors", "plugins", "egress", "disk", "rows", "reading",
     "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
     "methods", "upkeep", "amortised", "baselines", "fitting", "decide", "classifier",
     "archive", "estimator", "runs",

@@ -42,11 +42,13 @@ def test_the_umask_says_who_may_read_a_file(tmp_path: Path, umask: int, expected
         with replacing(tmp_path / "table") as file:
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == expected
         write_atomically(tmp_path / "text", "y")  # in the place of one
-        create_once(tmp_path / "key", "x")
+        assert create_once(tmp_path / "key", "x")
+        assert not create_once(tmp_path / "key", "second")
     finally:
         os.umask(before)
     found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert found == {"text": expected, "arrays": expected, "table": expected, "key": 0o600}
+    assert (tmp_path / "key").read_text() == "x"
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -60,13 +62,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         write_atomically(tmp_path / "absent" / "file", "x")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
-
-
-def test_only_the_first_creates(tmp_path: Path) -> None:
-    assert create_once(tmp_path / "key", "first")
-    assert not create_once(tmp_path / "key", "second")
-    assert (tmp_path / "key").read_text() == "first"
-    assert os.listdir(tmp_path) == ["key"]
 
 
 def test_a_folder_of_someone_else_is_refused_and_an_unfinished_one_of_ours_is_not(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 from scipy.special import gammaln
 
+from simdx.abc.dirichlet import concentration_cap, fit_all_components
 from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap, fit_all_components
 from simdx.abc.space import Space
 from simdx.classifier import Classifier
 from simdx.datasets import load_oral

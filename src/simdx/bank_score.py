@@ -24,15 +24,14 @@ import numpy as np
 from simdx.abc.logs import log_softmax
 from simdx.abc.multinomial import multinomial
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
-from simdx.abc.typicality import Typicality
+from simdx.abc.space import Space, Typicality
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
 from simdx.methods.experts import LogLikelihoods
 from simdx.methods.panel_data import Observations, PanelData, TrainingRows
 from simdx.methods.recipe import sharpened
 from simdx.methods.scores import BANDWIDTH, Comparison, Seen
-from simdx.report.plots import BLUE, ORANGE, drawn
+from simdx.report.page import BLUE, ORANGE, drawn
 from simdx.types import EmbeddedBank, Float, entropy_bits
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from simdx.reading import not_counted, split_sentences
 from simdx.types import NONE_OF_THESE, Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
-    from simdx.bank.fresh import Usage
+    from simdx.bank.plan import Usage
 
 PriorLike = Prior | Mapping[str, float] | None
 Texts = list[str] | tuple[str, ...]

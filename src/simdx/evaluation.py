@@ -7,7 +7,7 @@ two methods of one classifier (`evaluate --compare`), or what `evaluate --out` w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,19 +110,18 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
         return None
     sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
     return {
-        side: {name: metrics.spread(arrays[name][chosen]).as_dict() for name in BITS}
-        for side, chosen in sides.items()
+        side: {name: metrics.spread(arrays[name][chosen]) for name in BITS} for side, chosen in sides.items()
     }
 
 
 def plotted(p: Float, y: Int, outcomes: Sequence[str], k: int) -> dict[str, Any]:
     """Reliability, risk and coverage, confusion and strata of entropy as plain lists, under their keys."""
     table = metrics.reliability(p, y)
-    curve = metrics.risk_coverage(metrics.uncertainty(p), metrics.errors(p, y))
+    coverage, risk = metrics.risk_coverage(metrics.uncertainty(p), metrics.errors(p, y))
     step: Int = np.unique(np.linspace(0, max(len(y) - 1, 0), min(len(y), POINTS)).astype(int))
     return {
-        "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
-        "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
+        "reliability": {name: values.tolist() for name, values in table.items()},
+        "risk_coverage": {"coverage": coverage[step].tolist(), "risk": risk[step].tolist()},
         "confusion": {"labels": list(outcomes), "counts": metrics.confusion(p, y)[:k].tolist()},
         "strata": metrics.entropy_strata(p, y),
     }
@@ -200,7 +199,13 @@ def paired(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -
         "first": {"run": first.name, **values[0]},
         "second": {"run": second.name, **values[1]},
         "difference": {
-            name: {key: value for key, value in asdict(d).items() if key != "resamples"}
+            name: {
+                "difference": d.value,
+                "low": d.low,
+                "high": d.high,
+                "p_value": d.p_value,
+                "reason": d.reason,
+            }
             for name, d in found.items()
         },
         "resamples": resamples,

@@ -28,10 +28,10 @@ _PLACES = {
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
     "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),
     "bank-logistic": ("simdx.baselines.by_bank", "BankLogistic"),
-    "logits": ("simdx.baselines.asking", "fit_asking"),
-    "elicited": ("simdx.baselines.asking", "fit_asking"),
-    "ensemble": ("simdx.baselines.asking", "fit_asking"),
-    "fidelity": ("simdx.baselines.asking", "fit_asking"),
+    "logits": ("simdx.baselines.asking", "Logits"),
+    "elicited": ("simdx.baselines.asking", "Elicited"),
+    "ensemble": ("simdx.baselines.asking", "Ensemble"),
+    "fidelity": ("simdx.baselines.asking", "Repeated"),
 }
 
 

@@ -26,14 +26,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from simdx.bank.files import BANK_FILE
 from simdx.datasets import load_oral
-from simdx.datasets.dataset import Dataset
-from simdx.datasets.files import Columns, read_cases
+from simdx.datasets.dataset import Columns, Dataset, read_cases
 from simdx.disk import cannot_write, filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
-from simdx.markup import data_blocks
 from simdx.metrics.scores import Value, defined, undefined
 from simdx.report.page import fill
-from simdx.rows import jsonl_rows
+from simdx.rows import data_blocks, jsonl_rows
 from simdx.types import NONE_OF_THESE, Case, Float, content_hash
 
 KEY_FILE = "review.json"

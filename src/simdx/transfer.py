@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import softmax
 
 from simdx.bank.files import packaged_bank
-from simdx.baselines.supervised import supervised_ceiling
+from simdx.baselines.by_bank import supervised_ceiling
 from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput

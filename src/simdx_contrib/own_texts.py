@@ -14,7 +14,7 @@ import numpy as np
 
 from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
 from simdx.methods.fitted import Progress
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Bank, Float, Int, content_hash
 
 TEXTS = 12  # in all, evenly over the labels

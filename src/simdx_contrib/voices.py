@@ -22,9 +22,7 @@ import numpy as np
 from scipy.special import expit, log_softmax, logit
 
 from simdx.abc.prior import Prior
-from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
-from simdx.baselines.interview import Asking
-from simdx.baselines.wording import LETTERS
+from simdx.baselines.asking import LETTERS, MOST_ROTATIONS, Logits
 from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Progress, Settings
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.recipe import fit_recipe
@@ -45,7 +43,7 @@ class Voices(Fitted):
         self.likelihood: Likelihood = fit_likelihood(data, settings)
         # A list of options has as many places as there are letters.
         asks = len(data.panel.names) <= len(LETTERS)
-        self.ask: Asking | None = fit_asking(data, replace(settings, method="logits")) if asks else None
+        self.ask = Logits(data, replace(settings, method="logits")) if asks else None
         self.remote = any(
             part.remote for part in (self.simulate, self.likelihood, self.ask) if part is not None
         )

@@ -2,19 +2,31 @@
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy.stats import dirichlet as scipy_dirichlet
 
-from simdx.abc.dirichlet import dirichlet
-from simdx.abc.logs import log_dirichlet
-from simdx.abc.particles import from_log_ratio, log_prior_in_log_ratio, log_ratio
-from simdx.abc.prior import Prior
-from simdx.abc.second_order import (
+from simdx.abc import logs
+from simdx.abc.dirichlet import (
     concentration_cap,
+    dirichlet,
     dirichlet_differential_entropy,
+    nearest_weight,
     of_dirichlet,
     of_draws,
 )
+from simdx.abc.logs import log_dirichlet
+from simdx.abc.particles import (
+    SimplexPoints,
+    dirichlet_smc,
+    from_log_ratio,
+    log_prior_in_log_ratio,
+    log_ratio,
+)
+from simdx.abc.prior import Prior
+from simdx.abc.smc import stream
+from simdx.abc.space import similarity
 from simdx.errors import BadInput
+from tests.abc.toys import toy
 
 ALPHAS = [[1.0, 1.0, 1.0], [8.0, 2.0, 0.5], [0.05, 0.1, 0.2], [300.0, 500.0, 200.0]]
 
@@ -88,7 +100,11 @@ def test_no_posterior_exceeds_the_cap_and_orthogonal_labels_reach_it():
 
 
 def test_one_possible_label_is_certain():
-    answer = dirichlet(np.eye(3), np.eye(3), Prior(np.array([0.0, 1.0, 0.0]), 3.0), seed=0)
+    one = Prior(np.array([0.0, 1.0, 0.0]), 3.0)
+    particles, trace = dirichlet_smc(np.eye(3), np.eye(3), one, range(3), seed=0)
+    assert particles.probabilities.tolist() == [[0, 1, 0]] * 3
+    assert set(trace.outcome) == {"complete"}
+    answer = dirichlet(np.eye(3), np.eye(3), one, seed=0)
     assert answer.probabilities.tolist() == [[0, 1, 0]] * 3
     assert np.all(answer.second_order.total_bits == 0)
 
@@ -96,3 +112,64 @@ def test_one_possible_label_is_certain():
 def test_more_draws_than_memory_are_refused_with_a_way_out():
     with pytest.raises(BadInput, match="at most"):
         dirichlet(np.eye(3), np.eye(3), Prior.uniform(3), seed=0, populations=40)
+
+
+# --------------------------------------------------------------------------- parts of the engines
+
+
+@pytest.mark.parametrize("alpha", [[1.0, 1.0, 1.0], [2.0, 0.5, 0.5]])
+def test_d_smc_weights_undo_its_proposals(alpha):
+    """Proposals moved from a population in one corner, weighted, must have the prior's expectations.
+
+    No acceptance here: this is importance sampling of the prior, with its own effective sample size.
+    """
+    problem = toy((5, 5, 5), n_cases=1, seed=0)
+    a = np.array(alpha)
+    model = SimplexPoints(problem.means, problem.cases[0], Prior(a / a.sum(), a.sum()), stream(0, 1))
+    rng = np.random.default_rng(0)
+    corner = log_ratio(log_dirichlet(rng, np.array([2.0, 9.0, 2.0]), 60))
+    weight = rng.random(60)
+    model.adapt(corner, weight / weight.sum())
+    proposals, _ = model.move_block(60_000)
+    w = model.weight(proposals)
+    w /= w.sum()
+    theta = np.exp(from_log_ratio(proposals))
+    effective = 1 / np.sum(w**2)
+    expected = a / a.sum()
+    spread = np.sqrt(expected * (1 - expected) / (a.sum() + 1))
+    assert np.all(np.abs(w @ theta - expected) < 5 * spread / np.sqrt(effective))
+    plain = theta.mean(axis=0)
+    assert np.abs(plain - expected).max() > 10 * spread.max() / np.sqrt(effective)  # weights had work to do
+
+
+def test_draws_tied_at_the_edge_share_the_places_left():
+    cosine = np.array([[0.9, 0.5, 0.5, 0.5, 0.1], [0.9, 0.8, 0.5, 0.4, 0.1]], dtype=np.float32)
+    weight, total, effective, reached = nearest_weight(cosine, 2)
+    np.testing.assert_allclose(weight, [[1, 1 / 3, 1 / 3, 1 / 3, 0], [1, 1, 0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(total, 2)
+    np.testing.assert_allclose(effective, [3, 2])
+    np.testing.assert_allclose(reached, [0.5, 0.2], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "d"), [(6, 384), (37, 12), (501, 384), (3200, 6), (60, 33)])
+def test_a_cases_cosines_do_not_depend_on_its_batch(n, d):
+    rng = np.random.default_rng(1)
+    bank = rng.standard_normal((n, d)).astype(np.float32)
+    z = rng.standard_normal((300, d)).astype(np.float32)
+    together = similarity(z, bank)
+    for start, stop in ((0, 1), (5, 7), (10, 43), (100, 264), (299, 300)):
+        np.testing.assert_array_equal(similarity(z[start:stop], bank), together[start:stop])
+
+
+def test_logarithms_and_the_digamma_function_are_scipys():
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random((50, 7)) < 0.1, -np.inf, 300 * rng.standard_normal((50, 7)))
+    x[:, 0] = 0
+    for name in ("logsumexp", "log_softmax", "softmax"):
+        own, theirs = getattr(logs, name)(x, axis=1), getattr(special, name)(x, axis=1)
+        np.testing.assert_allclose(own, theirs, rtol=1e-12, atol=1e-12)
+    assert logs.logsumexp(np.full((1, 3), -np.inf), axis=1)[0] == -np.inf
+    np.testing.assert_allclose(logs.expit(x), special.expit(x), rtol=1e-12)
+    assert logs.logit(0.05) == pytest.approx(special.logit(0.05), rel=1e-14)
+    positive = 10.0 ** np.linspace(-8, 10, 500)
+    np.testing.assert_allclose(logs.digamma(positive), special.digamma(positive), rtol=1e-12, atol=1e-12)

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from simdx.abc.dirichlet import dirichlet, prepare
+from simdx.abc.dirichlet import dirichlet, of_dirichlet, prepare
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import of_dirichlet
 from simdx.abc.space import Space
 from simdx.amortised import fidelity
 from simdx.amortised import train as training

@@ -20,8 +20,15 @@ from simdx.bank import builder
 from simdx.bank.builder import REJECTED_FILE, build_bank
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
-from simdx.bank.report import BuildLimits, BuildReport, estimate
-from simdx.bank.store import GIVE_UP_AFTER, STORE_FILE, open_store, read_answers
+from simdx.bank.store import (
+    GIVE_UP_AFTER,
+    STORE_FILE,
+    BuildLimits,
+    BuildReport,
+    estimate,
+    open_store,
+    read_answers,
+)
 from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.panels import load_panel

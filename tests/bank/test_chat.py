@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.chat import STORE, gather, judge, prompts, wanted
+from simdx.bank.chat import STORE, gather, judge, prompts, read_reply, wanted
 from simdx.bank.files import problems_of, read_bank
-from simdx.bank.reply import read_reply
 from simdx.errors import BadInput
 from simdx.types import NONE_OF_THESE, Label, Panel
 from tests.conftest import ROOT
@@ -91,10 +90,7 @@ def test_the_prompt_asks_for_what_is_missing() -> None:
     for i in range(12):
         assert sum(f'for "label {i}"' in prompt for prompt in several) >= 1
     assert prompts(HEADACHES, {}) == []
-
-
-def test_the_prompt_itself_is_no_reply() -> None:
-    (asked,) = prompts(HEADACHES, wanted(HEADACHES, 25))
+    # The prompt itself is no reply.
     assert read_reply(asked, HEADACHES)[0] == []
     conversation = f"You said:\n{asked}\nThe model said:\nmigraine | It throbs on one side.\n"
     assert [row.text for row in read_reply(conversation, HEADACHES)[0]] == ["It throbs on one side."]

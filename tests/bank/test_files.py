@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from simdx.bank import read_bank, write_bank
-from simdx.bank.exchange import export_bank, merge_banks, read_descriptions
+from simdx.bank.exchange import describe_bank, export_bank, merge_banks, read_descriptions
 from simdx.bank.files import problems_of
-from simdx.bank.fresh import ATTEMPTS, LiveSimulations
-from simdx.bank.stats import describe_bank
+from simdx.bank.plan import ATTEMPTS, LiveSimulations
 from simdx.datasets import Columns
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import BadInput, RunFailed

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,47 +84,49 @@ def toy(private_home: object) -> PanelData:
     return builders.panel_data()
 
 
-def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral", "entailment")) -> str:
-    """An NLI classifier of a few thousand random weights, as a folder that transformers loads."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+def _tiny_bert(words: list[str], **more: Any) -> tuple[Any, Any]:
+    """The settings of a few thousand weights, and a tokenizer of these words."""
+    from transformers import BertConfig, BertTokenizerFast
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "this", "text", "is", "about", "."]
-    words += ["apple", "river", "engine", "red", "water", "motor"]
-    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    names = dict(enumerate(labels))
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, "apple", "river", "engine"]
     config = BertConfig(
         vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, id2label=names, label2id={name: i for i, name in names.items()},
+        intermediate_size=16, **more,
     )  # fmt: skip
+    return config, BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, model_max_length=32)
+
+
+def _saved(make: Callable[[], Any], tokenizer: Any, folder: Path) -> str:
+    """A model of random weights, the same ones each time, as a folder that its library loads."""
+    import torch
+
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        BertForSequenceClassification(config).save_pretrained(folder)
-    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+        make().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral", "entailment")) -> str:
+    from transformers import BertForSequenceClassification
+
+    names = dict(enumerate(labels))
+    said = ["this", "text", "is", "about", ".", "red", "water", "motor"]
+    config, tokenizer = _tiny_bert(said, id2label=names, label2id={name: i for i, name in names.items()})
+    return _saved(lambda: BertForSequenceClassification(config), tokenizer, folder)
 
 
 def tiny_gliclass(folder: Path) -> str:
-    """A GLiClass model of a few thousand random weights, as a folder that its library loads."""
-    import torch
     from gliclass import GLiClassModel, GLiClassModelConfig
-    from transformers import BertConfig, BertTokenizerFast
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<<LABEL>>", "<<SEP>>", "<<EXAMPLE>>"]
-    words += ["apple", "river", "engine", "red", "water", "motor"]
-    tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, model_max_length=32)
-    tokenizer.add_special_tokens({"additional_special_tokens": words[5:8]})
-    encoder = BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, max_position_embeddings=32, initializer_range=0.5,
-    )  # fmt: skip
+    marks = ["<<LABEL>>", "<<SEP>>", "<<EXAMPLE>>"]
+    encoder, tokenizer = _tiny_bert(
+        [*marks, "red", "water", "motor"], max_position_embeddings=32, initializer_range=0.5
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    places = zip(("class", "text", "example"), tokenizer.convert_tokens_to_ids(marks), strict=True)
     config = GLiClassModelConfig(
-        encoder_config=encoder, encoder_model="tiny", class_token_index=words.index("<<LABEL>>"),
-        text_token_index=words.index("<<SEP>>"), example_token_index=words.index("<<EXAMPLE>>"),
-        initializer_range=0.2,
+        encoder_config=encoder, encoder_model="tiny", initializer_range=0.2,
+        **{f"{name}_token_index": place for name, place in places},
     )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        GLiClassModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return _saved(lambda: GLiClassModel(config), tokenizer, folder)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
+from simdx.baselines import asking as wording
 from simdx.baselines import interview as machine
-from simdx.baselines import wording
 from simdx.baselines.interview import Asking
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed

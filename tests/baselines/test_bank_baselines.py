@@ -9,8 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
-from simdx.baselines.by_bank import similarity_scores
-from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
+from simdx.baselines.by_bank import similarity_scores, supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput, MissingExtra, NotAllowed

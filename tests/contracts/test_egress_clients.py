@@ -8,7 +8,7 @@ import pytest
 
 from simdx.egress import is_remote, listens
 from simdx.embedders import JointEmbedder, embed_texts, get_embedder
-from simdx.embedders.hashing import HashingEmbedder
+from simdx.embedders.base import HashingEmbedder
 from simdx.embedders.openai import OpenAIEmbedder
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.scale.cluster import connected

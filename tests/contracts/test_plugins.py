@@ -17,7 +17,7 @@ from tests.builders import toy_classifier
 
 CODE = """
     import numpy as np
-    from simdx.embedders.hashing import HashingEmbedder
+    from simdx.embedders.base import HashingEmbedder
     from simdx.methods.fitted import Fitted, Inferred
     from simdx.simulators.scripted import ScriptedSimulator
     from simdx.types import Posterior

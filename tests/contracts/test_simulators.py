@@ -11,7 +11,7 @@ import pytest
 from simdx.egress import admit
 from simdx.simulators import Simulator, get_simulator, identity_of
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
-from simdx.simulators.endpoints import Endpoints
+from simdx.simulators.openai import Endpoints
 from simdx.simulators.scripted import ScriptedSimulator
 from tests.simulators.faults import FaultyServer
 from tests.source import classes_with

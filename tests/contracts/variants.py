@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from simdx.baselines import interview
-from simdx.baselines.asking import ASKING
 from simdx.fitting import fit_method, methods
 from simdx.methods import Fitted, PanelData, Settings
 from simdx.methods.real_cases import with_real
@@ -24,6 +23,7 @@ LABELLED = [
     Case("a boat on the river", label="river"),
     Case("the motor of an engine", label="engine"),
 ]
+ASKING = {"logits", "elicited", "ensemble", "fidelity", "likelihood", "voices"}  # of a language model
 NEED_A_SERVER = {"systemone", "upstream"}  # tests/contrib and tests/service ask a real one
 LIVE = {"engine": "live", "simulator": "scripted"}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -63,7 +63,7 @@ class EveryMethod:
         options = dict(VARIANTS[name])
         if options["method"] == "abi":
             options["network"] = self.network
-        if options["method"] in (*ASKING, "likelihood", "voices"):
+        if options["method"] in ASKING:
             options["simulator"] = "oracle"
         if options["method"] in self.weights:
             options["simulator"] = self.weights[options["method"]]

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from simdx.datasets import load_multicare, load_oral, load_symptoms, multicare, named, read_rule
+from simdx.datasets import load_multicare, load_oral, load_symptoms, named, read_rule
 from simdx.errors import BadInput, RunFailed
 
 
@@ -115,7 +115,7 @@ def test_a_rule_of_ones_own_and_broken_ones(release, tmp_path):
 def test_flat_columns_are_read_too_and_headers_stripped(tmp_path):
     text = "Introduction\nA case.\n2.1 Physical examination:\nThe history was long.\n"
     text += "Discussion.\nDone with malaria."
-    assert multicare.clean(text, read_rule().names) == "A case.\nThe history was long.\nDone with […]."
+    assert named.clean(text, read_rule().names) == "A case.\nThe history was long.\nDone with […]."
     (tmp_path / "cases.csv").write_text(f'case_id,pmcid,case_text\nPMC9_01,PMC9,"{LONG}"\n')
     (tmp_path / "metadata.csv").write_text("pmcid,title,keywords\nPMC9,Aortic aneurysm,\"['aorta']\"\n")
     made = load_multicare(tmp_path / "cases.csv", tmp_path / "metadata.csv")

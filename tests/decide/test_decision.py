@@ -8,7 +8,7 @@ import pytest
 
 from simdx.decide.decision import Facts, decide, excluded
 from simdx.decide.policy import ConformalFile, Policy, RiskFile, Thresholds, check_policy
-from simdx.panels.rules import matching, pattern_problem
+from simdx.panels.schema import matching, pattern_problem
 from simdx.types import Float, Panel, ReviewRule
 
 ONE = {"apple": 1, "river": 1, "engine": 1}

@@ -12,8 +12,8 @@ from wordllama import WordLlama
 
 from simdx.bank.files import packaged_bank
 from simdx.embedders import chunks, embed_cached, embed_texts, get_embedder
+from simdx.embedders.base import WordLlamaEmbedder
 from simdx.embedders.sentence import SentenceEmbedder
-from simdx.embedders.wordllama import WordLlamaEmbedder
 from simdx.errors import BadInput
 from simdx.models.fetch import locate
 from simdx.panels import PACKAGED, load_source
@@ -102,7 +102,7 @@ def test_any_text_has_the_librarys_vector(library: WordLlama, text: str) -> None
 
 
 def test_a_full_memory_starts_anew(library: WordLlama, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simdx.embedders.wordllama.KEPT_WORDS", 8)
+    monkeypatch.setattr("simdx.embedders.base.KEPT_WORDS", 8)
     embedder = WordLlamaEmbedder()
     texts = ["one two three four five", "six seven eight nine ten", " ".join(f"word{i}" for i in range(30))]
     for text in texts * 2:

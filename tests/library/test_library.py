@@ -60,9 +60,13 @@ def test_what_is_packaged_beside_the_texts_is_of_these_texts() -> None:
     assert len(likeness.means) == len(names)
     some = TEXTS[::500]
     given = [text.text for text in some]
-    score = likeness.scores(library.directions(library.embedded(given)), library.words(given))
+    said = library.words(given)
+    score = likeness.scores(library.directions(library.embedded(given)), said)
     own = [names.index(text.condition) for text in some]
     assert (score.argmax(axis=1) == own).mean() > 0.9  # of texts that it was made of
+    apart = np.concatenate([likeness.scores(None, [one]) for one in said])  # few texts take another way
+    assert len(said) > 8
+    np.testing.assert_allclose(likeness.scores(None, said), apart, atol=1e-9)
 
 
 def test_likeness_adds_a_direction_and_the_words_of_a_text() -> None:
@@ -93,13 +97,10 @@ def test_a_condition_is_found_as_it_is_named(said: str, meant: str, how: str) ->
 
 def test_nothing_is_made_of_a_name_that_is_unknown() -> None:
     assert library.meant_by("frobnitis") is None
+    assert library.texts_for(Label("frobnitis")) == ()
+    assert max(Counter(plain(c.name) for c in CONDITIONS).values()) == 1  # one name, one condition
     assert len(library.suggestions("a clot in the lung", 3)) == 3
     assert "pulmonary embolism" in [m.condition.name for m in library.find("blood clot in the lung")]
-
-
-def test_names_that_mean_one_thing_belong_to_one_condition() -> None:
-    names = Counter(plain(c.name) for c in CONDITIONS)
-    assert max(names.values()) == 1
 
 
 def test_kinds_of_a_label_are_not_something_else_beside_it() -> None:
@@ -107,12 +108,14 @@ def test_kinds_of_a_label_are_not_something_else_beside_it() -> None:
     assert {"arthritis", "rheumatoid arthritis", "gout", "dengue"} <= beside
     assert "malaria" not in beside
     assert "bacterial meningitis" not in beside
-
-
-def test_a_wide_label_is_described_by_its_kinds() -> None:
-    assert len(library.texts_for(Label("stroke"))) >= 24
-    assert len(library.texts_for(Label("migraine"))) >= 24
-    assert library.texts_for(Label("frobnitis")) == ()
+    # A code stands for those under it and not for those beside it.
+    kinds = {"tension headache", "cluster headache"}
+    overuse = library.related_to([Label("painkiller headache", icd10=("G44.4",))])
+    assert "medication-overuse headache" in overuse
+    assert overuse.isdisjoint(kinds)
+    assert kinds <= library.related_to([Label("headaches", icd10=("G44",))])
+    for name in ("stroke", "migraine"):  # a wide label is described by its kinds
+        assert len(library.texts_for(Label(name))) >= 24
 
 
 def test_the_nearest_condition_has_a_name() -> None:
@@ -122,20 +125,3 @@ def test_the_nearest_condition_has_a_name() -> None:
     assert 0 < sum(m.score for m in found) <= 1
     without = library.nearest(text, 5, without=frozenset({"pulmonary embolism"}))
     assert "pulmonary embolism" not in [m.condition.name for m in without]
-
-
-def test_a_code_stands_for_those_under_it_and_not_for_those_beside_it() -> None:
-    overuse = library.related_to([Label("painkiller headache", icd10=("G44.4",))])
-    assert "medication-overuse headache" in overuse
-    assert overuse.isdisjoint({"tension headache", "cluster headache"})
-    assert {"tension headache", "cluster headache"} <= library.related_to(
-        [Label("headaches", icd10=("G44",))]
-    )
-
-
-def test_few_texts_and_many_are_compared_alike() -> None:
-    likeness, _ = library.library_likeness()
-    said = library.words([text.text for text in library.texts()[::500]])
-    apart = np.concatenate([likeness.scores(None, [one]) for one in said])
-    assert len(said) > 8
-    np.testing.assert_allclose(likeness.scores(None, said), apart, atol=1e-9)

@@ -7,8 +7,7 @@ import pytest
 
 from simdx.abc.logs import softmax
 from simdx.abc.prior import Prior
-from simdx.embedders.base import JointEmbedder
-from simdx.embedders.hashing import HashingEmbedder
+from simdx.embedders.base import HashingEmbedder, JointEmbedder
 from simdx.methods import PanelData, Settings
 from simdx.methods.calibration import HeldOutScores, calibrate
 from simdx.methods.calibration_record import SECOND_WEIGHT, Calibration

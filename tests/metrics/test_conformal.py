@@ -149,6 +149,12 @@ def test_labels_that_will_not_come_and_labels_never_seen() -> None:
     assert limits[0] == -1  # its prior is nought
     assert 0 < limits[1] < np.inf
     assert limits[2] == np.inf  # no case says how it scores
+    p = np.array([[0.9, 0.1], [0.8, 0.2]] * 20)
+    found = calibrate(p, np.zeros(40, dtype=int), level=0.9)
+    assert found.largest[1] == np.inf
+    assert found.sets(np.array([[1.0, 0.0]]))[0, 1]
+    few = calibrate(p[:5], np.zeros(5, dtype=int), level=0.9)
+    assert few.largest[0] == np.inf  # 5 cases cannot exclude anything at 90 %
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -188,15 +194,6 @@ def test_few_cases_and_the_same_prior() -> None:
     assert other["at_prior"]["labels_without_cases"] == 1
 
 
-def test_a_class_without_enough_cases_is_never_ruled_out() -> None:
-    p = np.array([[0.9, 0.1], [0.8, 0.2]] * 20)
-    found = calibrate(p, np.zeros(40, dtype=int), level=0.9)
-    assert found.largest[1] == np.inf
-    assert found.sets(np.array([[1.0, 0.0]]))[0, 1]
-    few = calibrate(p[:5], np.zeros(5, dtype=int), level=0.9)
-    assert few.largest[0] == np.inf  # 5 cases cannot exclude anything at 90 %
-
-
 def test_a_threshold_is_promised_where_the_binomial_test_allows_it() -> None:
     """By hand: two hundred sure answers with two errors, and a hundred doubtful ones that are half wrong."""
     p = np.array([[0.999, 0.001]] * 200 + [[0.55, 0.45]] * 100)
@@ -206,6 +203,9 @@ def test_a_threshold_is_promised_where_the_binomial_test_allows_it() -> None:
     assert entropy_bits(p[:1])[0] < found.entropy_bits < entropy_bits(p[-1:])[0]
     assert binom.cdf(2, 200, 0.05) <= 0.1 / 6 < binom.cdf(6, 200, 0.05)  # six errors promise nothing
     assert control_risk(p, np.where(np.arange(300) < 6, 1, truth), target=0.05).entropy_bits is None
+    guessed = np.random.default_rng(15).integers(0, 2, 300)
+    nothing = control_risk(p, guessed, target=0.05)
+    assert (nothing.entropy_bits, nothing.accepted) == (None, 0)
 
 
 def test_risk_is_controlled_with_the_stated_confidence() -> None:
@@ -226,13 +226,6 @@ def test_risk_is_controlled_with_the_stated_confidence() -> None:
     assert promised > 75  # it does promise something, most of the time
     # binomial: 150 runs at 10 % have a standard deviation of 3.7
     assert broken <= 15 + 3 * 3.7
-
-
-def test_nothing_is_promised_where_nothing_can_be() -> None:
-    rng = np.random.default_rng(15)
-    p = rng.dirichlet([1, 1], size=200)
-    found = control_risk(p, rng.integers(0, 2, 200), target=0.05)
-    assert (found.entropy_bits, found.accepted) == (None, 0)
 
 
 @pytest.mark.parametrize(

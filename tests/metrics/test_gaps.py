@@ -90,10 +90,6 @@ def test_groups_carry_their_own_metrics(predictions, rng):
             assert group[metric] == pytest.approx(plain[metric].value)
         low, high = group["ci"]["accuracy"]
         assert low <= group["accuracy"] <= high
-
-
-def test_small_and_missing_groups(predictions, rng):
-    p, y = predictions
     groups = [None] * 5 + ["a"] * (len(y) - 5)
     found = by_group(p, y, groups, resamples=100, rng=rng)
     assert found["not stated"]["too_small"]

@@ -83,15 +83,10 @@ def test_wrong_bytes_are_never_put_in_place_nor_used(fake: Fake) -> None:
         locate("fake")
 
 
+# Pickled weights; code; what transformers puts on top of a model by itself; and a link: where it leads stays.
 @pytest.mark.parametrize(
     "stranger",
-    [
-        "pytorch_model.bin",  # pickled weights
-        "modeling_other.py",  # code
-        "adapter_config.json",  # transformers puts an adapter on top of the model by itself
-        ".hidden/chat_template.jinja",
-        "2_Dense",  # a link is refused and taken away likewise; where it leads stays
-    ],
+    ["pytorch_model.bin", "modeling_other.py", "adapter_config.json", ".hidden/template.jinja", "2_Dense"],
 )
 def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(
     fake: Fake, stranger: str, tmp_path: Path

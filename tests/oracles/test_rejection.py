@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from simdx.abc.dirichlet import dirichlet
+from simdx.abc.dirichlet import concentration_cap, dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap
 from tests.abc.toys import toy
 
 

@@ -9,6 +9,7 @@ import pytest
 from simdx.bank import packaged_bank
 from simdx.bank.plan import facets_of, generic_facets
 from simdx.bank.proposals import write_descriptions
+from simdx.cli.options import go_fast
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
@@ -142,3 +143,25 @@ def test_labels_that_look_alike_are_refused(tmp_path: Path, twin: str) -> None:
     assert "\n" not in str(raised.value)
     path.write_text(json.dumps({"labels": ["caf\u00e9", "cafe", "caff\u00e9"]}), "utf-8")
     assert len(load_panel(path).names) == 3
+
+
+# --------------------------------------------------------------------------- the second expert
+
+
+def test_a_users_own_panel_hears_it_where_it_is_installed(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SIMDX_FAST")
+    (private_home / "models" / "minilm").mkdir(parents=True)
+    file = write(tmp_path, "labels: [migraine, tension headache]\n")
+    go_fast(False)
+    assert load_panel(file).embedder == "wordllama+minilm"
+    assert {load_panel(name).embedder for name in PACKAGED} == {"wordllama"}
+    monkeypatch.setenv("SIMDX_FAST", "")  # and is unset in the end
+    go_fast(True)
+    assert load_panel(file).embedder == "wordllama"
+    monkeypatch.setenv("SIMDX_FAST", "")
+    (private_home / "models" / "minilm").rmdir()
+    assert load_panel(file).embedder == "wordllama"
+    file.write_text("embedder: hashing\n" + file.read_text())
+    assert load_panel(file).embedder == "hashing"

@@ -26,7 +26,7 @@ from simdx.bank.exchange import export_bank, merge_banks
 from simdx.bank.files import problems_of as problems_of_bank
 from simdx.bank.files import read_bank, read_manifest, write_bank
 from simdx.datasets import read_cases
-from simdx.datasets.multicare import read_rule
+from simdx.datasets.named import read_rule
 from simdx.decide.policy import read_policy
 from simdx.disk import load_described, save_arrays
 from simdx.errors import BadInput, SimdxError

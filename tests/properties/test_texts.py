@@ -15,19 +15,18 @@ from simdx import Classifier
 from simdx.answer import Answer
 from simdx.bank.plan import choose, facets_of, outside
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
-from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.asking import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.datasets import open_data
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.markup import data_blocks, words_of
 from simdx.models import REGISTRY, describe
 from simdx.models.fetch import locate
 from simdx.panels import load_panel
-from simdx.panels.rules import matching, pattern_problem
+from simdx.panels.schema import matching, pattern_problem
+from simdx.rows import data_blocks, words_of
 from simdx.service.chart import below, read_chart
-from simdx.simulators import get_simulator, identity_of
+from simdx.simulators import get_simulator, identity_of, open_endpoints
 from simdx.simulators.base import Completion, TokenLogprobs
-from simdx.simulators.endpoints import open_endpoints
 from simdx.types import Label, Panel, ReviewRule
 from tests.properties.strategies import (
     accepted,

@@ -1,19 +1,36 @@
 """Pages: whatever a text, a label, a name or a file says, it is shown and never becomes markup."""
 
 import io
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from simdx.answer import NearCondition, OutsideAnswer, SentenceEffect, TextSpan
 from simdx.classifier import Classifier
+from simdx.errors import MissingExtra
 from simdx.metrics.gaps import SMALL
-from simdx.report.page import Afterword, Section, fill, render
+from simdx.report.page import (
+    Afterword,
+    Section,
+    bank_map,
+    entropy_plot,
+    fill,
+    reliability_plot,
+    render,
+    risk_plot,
+    ternary,
+    ternary_plot,
+)
 from simdx.report.terminal import print_answer
 from simdx.review import form_page
+from simdx.types import Bank
 from tests.service.conftest import tickets
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
@@ -82,3 +99,40 @@ def test_marks_of_a_text_and_the_nearest_condition(tmp_path: Path) -> None:
     bare = answer.model_copy(update={"spans": (), "unexplained": (), "outside": None})
     plain = render("tickets", [Section("one", text, bare)])
     assert not any(word in plain for word in ("struck through", "<s ", "unexplained'>", "nearest:"))
+
+
+# --------------------------------------------------------------------------- drawings
+
+
+def test_every_drawing_is_well_formed_and_shows_its_words_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    p, names = rng.dirichlet(np.ones(3), size=30), ("a <b>", "$x^2$", "c & d")
+    bins = {"edges": [0, 0.5, 1], "n": [0, 4], "confidence": [0, 0.8], "accuracy": [0, 0.75]}
+    bits = rng.random(20)
+    drawings = [
+        ternary(p, names, p[0]), ternary_plot(p, rng.integers(3, size=30), names),
+        reliability_plot(bins), risk_plot({"coverage": [0.5, 1.0], "risk": [0.0, 0.1]}),
+        entropy_plot(bits, bits[:0], None, 1.6),
+    ]  # fmt: skip
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+        assert "<script" not in drawing
+    for drawing in drawings[:2]:
+        shown = "".join(ElementTree.fromstring(drawing).itertext())
+        assert all(name in shown for name in names)
+
+
+def test_a_map_names_every_label(toy_bank: Bank) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(toy_bank.texts) + 5, 8)).astype(np.float32)
+    drawing = bank_map(replace(toy_bank, labels=("a <b>", "b", "c")), vectors)
+    assert "a &lt;b&gt;" in drawing
+    assert "background" in drawing
+
+
+def test_without_matplotlib_a_page_says_so_and_a_file_is_refused(
+    toy_bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "simdx[report]" in risk_plot({"coverage": [1.0], "risk": [0.1]})
+    with pytest.raises(MissingExtra, match=r"simdx\[report\]"):
+        bank_map(toy_bank, np.zeros((len(toy_bank.texts), 4), dtype=np.float32))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.embedders.hashing import HashingEmbedder
+from simdx.embedders.base import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
 from simdx.scale.blocks import ParquetSource, folder_at, write_whole

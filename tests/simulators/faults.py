@@ -18,10 +18,13 @@ import struct
 import threading
 import time
 from collections.abc import Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, Self
 
+from tests.loopback import Handler
+
 HANG_SECONDS = 1.5
+JSON = "application/json"
 
 
 class FaultyServer:
@@ -29,12 +32,10 @@ class FaultyServer:
 
     def __init__(self, faults: Iterable[str] = (), delay: float = 0.0) -> None:
         self.faults, self.delay = list(faults), delay
-        self.seen = self.at_once = self.most_at_once = 0
+        self.seen = self.at_once = self.most_at_once = self.port = 0
         self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
-        self._lock = threading.Lock()
-        self._server: ThreadingHTTPServer | None = None
-        self.port = 0
+        self.lock = threading.Lock()
         self.start()
 
     @property
@@ -42,35 +43,15 @@ class FaultyServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: Any) -> None:
-                return None
-
-            def do_POST(self) -> None:
-                with owner._lock:
-                    owner.at_once += 1
-                    owner.most_at_once = max(owner.most_at_once, owner.at_once)
-                time.sleep(owner.delay)
-                with owner._lock:
-                    owner.at_once -= 1
-                owner._handle(self)
-
-        ThreadingHTTPServer.allow_reuse_address = True
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), _FaultyHandler)
+        self._server.daemon_threads, self._server.owner = True, self
+        self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
         """Die: the port closes, connections are refused until `start`."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.shutdown()
+        self._server.server_close()
 
     def __enter__(self) -> Self:
         return self
@@ -78,59 +59,62 @@ class FaultyServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
-        self.headers.append({k.lower(): v for k, v in handler.headers.items()})
-        with self._lock:
-            self.seen += 1
-            self.times.append(time.monotonic())
-            fault, _, seconds = (self.faults.pop(0) if self.faults else "ok").partition(":")
-        handler.close_connection = True
+
+class _FaultyHandler(Handler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        owner: FaultyServer = self.server.owner
+        with owner.lock:
+            owner.at_once += 1
+            owner.most_at_once = max(owner.most_at_once, owner.at_once)
+        time.sleep(owner.delay)
+        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        with owner.lock:
+            owner.at_once -= 1
+            owner.seen += 1
+            owner.times.append(time.monotonic())
+            owner.headers.append({name.lower(): value for name, value in self.headers.items()})
+            fault, _, seconds = (owner.faults.pop(0) if owner.faults else "ok").partition(":")
+        self.close_connection = True
         if fault.isdigit():
-            extra = {"Retry-After": seconds} if seconds else {}
-            secret = handler.headers.get("authorization", "")
-            _reply(handler, int(fault), json.dumps({"error": {"message": f"no: {secret}"}}).encode(), extra)
+            told = json.dumps({"error": {"message": f"no: {self.headers.get('authorization', '')}"}})
+            extra = ("Retry-After", seconds) if seconds else None
+            self.answer(int(fault), JSON, told.encode(), extra)
         elif fault == "hang":
             time.sleep(HANG_SECONDS)
         elif fault == "reset":
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            handler.connection.close()
-        elif fault in CANNED:
-            _reply(handler, 200, CANNED[fault], {})
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        elif fault == "half":
+            whole = _answer(asked, self.path)
+            self.send_response(200)
+            self.send_header("content-length", str(len(whole)))
+            self.end_headers()
+            self.wfile.write(whole[: len(whole) // 2])
         else:
-            whole = _answer(body, handler.path)
-            sent = whole[: len(whole) // 2] if fault == "half" else whole
-            _reply(handler, 200, sent, {"Content-Length": str(len(whole))})
+            self.answer(200, JSON, CANNED.get(fault) or _answer(asked, self.path))
 
 
-def _answer(body: bytes, path: str) -> bytes:
-    asked = json.loads(body)
+def _answer(asked: dict[str, Any], path: str) -> bytes:
     if path.endswith("/embeddings"):
         vectors = enumerate([float(len(text)), 1.0, 0.0] for text in asked["input"])
         data = [{"index": i, "embedding": vector} for i, vector in vectors]
         return json.dumps({"data": data[::-1]}).encode()
     words = asked["messages"][-1]["content"].split()
-    return json.dumps(_completion("It has hurt since " + " ".join(words[:6]), len(words))).encode()
+    return _completion("It has hurt since " + " ".join(words[:6]), len(words))
 
 
-def _completion(text: str, prompt_tokens: int) -> dict[str, Any]:
-    return {
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": len(text.split())},
-    }
-
-
-def _reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]) -> None:
-    handler.send_response(status)
-    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-    for name, value in told.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body)
+def _completion(text: str, prompt_tokens: int) -> bytes:
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": len(text.split())}
+    return json.dumps(
+        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+    ).encode()
 
 
 CANNED = {
     "malformed": b'{"choices": [{"message": {"content": "A broken',
     "wrong": b'{"object": "list", "data": []}',
-    "empty": json.dumps(_completion("", 0)).encode(),
+    "empty": _completion("", 0),
 }

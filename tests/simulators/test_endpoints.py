@@ -7,8 +7,9 @@ import pytest
 from simdx.bank.builder import build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.errors import BadInput
+from simdx.simulators import open_endpoints
 from simdx.simulators.base import Completion, Request, ask_all, failed
-from simdx.simulators.endpoints import Endpoints, open_endpoints
+from simdx.simulators.openai import Endpoints
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Panel
 
@@ -35,7 +36,7 @@ def test_the_load_is_shared() -> None:
     servers = Endpoints("m", [ScriptedSimulator(delay=0.005) for _ in range(3)])
     answers = ask_all(servers, requests(60))
     assert all(a.ok for a in answers)
-    shares = [s.answered for s in servers.report()]
+    shares = [s["answered"] for s in servers.report()]
     assert sum(shares) == 60
     assert min(shares) >= 10
 
@@ -46,8 +47,8 @@ def test_a_dead_server_loses_nothing_and_is_passed_over() -> None:
     answers = ask_all(servers, requests(40))
     assert all(a.ok for a in answers)
     reports = servers.report()
-    assert reports[1].answered == 40
-    assert reports[0].failed <= dead.concurrency  # those under way when it was found out, and no more
+    assert reports[1]["answered"] == 40
+    assert reports[0]["failed"] <= dead.concurrency  # those under way when it was found out, and no more
 
 
 def test_a_server_that_comes_back_is_used_again() -> None:
@@ -62,7 +63,7 @@ def test_a_server_that_comes_back_is_used_again() -> None:
     assert all(a.ok for a in ask_all(servers, requests(5)))
     Flaky.down = False
     assert all(a.ok for a in ask_all(servers, requests(20)))
-    assert servers.report()[0].answered > 0
+    assert servers.report()[0]["answered"] > 0
 
 
 def test_when_all_are_dead_the_request_fails() -> None:

@@ -11,17 +11,18 @@ cases share the draws their Monte Carlo errors are correlated. Class means must 
 embeddings: centring makes G singular.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from simdx.abc.logs import log_dirichlet
+from simdx.abc.logs import digamma, log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import LN2, concentration_cap, of_dirichlet, summarise
+from simdx.abc.smc import CountedSimulator, Simulate, check_budget, stream
 from simdx.abc.space import TIE, check_kernel, check_observations, chunk_size, similarity
 from simdx.errors import BadInput
-from simdx.types import Float, Int, Mask, Posterior
+from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace, entropy_bits
 
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
 
@@ -209,3 +210,187 @@ def bank_tolerance(
         answer = dirichlet(left, vectors[row], prior, seed=seed, draws=draws, populations=populations)
         reached.append(answer.tolerance[0])
     return float(np.median(reached))
+
+
+# --------------------------------------------------------------------------- live
+
+
+def dirichlet_live(
+    simulate: Simulate,
+    observations: Float,
+    prior: Prior,
+    *,
+    seed: int,
+    budget: int,
+    batch: int = 8,
+    change: float = 0.01,
+    draws: int = 100,
+    populations: int = 5,
+    tolerance: float | None = None,
+) -> tuple[Posterior, Trace]:
+    """D-SMC on class means of fresh simulations, `batch` per label and round, `budget` in all.
+
+    A case is converged when its posterior mean moved less than `change` (total variation) in two rounds
+    running; its answer is frozen there, so it does not depend on how long other cases need. Rows of the
+    trace are rounds; simulations are shared by all cases.
+    """
+    z = check_observations(observations, np.atleast_2d(observations).shape[1])
+    possible = np.flatnonzero(prior.probabilities > 0)
+    check_budget(budget, batch)
+    if budget < possible.size:
+        raise BadInput(f"a budget of {budget} cannot simulate {possible.size} labels once; raise it")
+    simulator = CountedSimulator(simulate, budget, z.shape[1])
+    rng = stream(seed, 0)
+    n, sums, per_label = len(z), np.zeros((prior.n_labels, z.shape[1])), 0
+    rounds: list[Posterior] = []
+    simulations: list[Int] = []
+    own, calm = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
+    while simulator.left >= possible.size and np.any(calm < 2):
+        more = min(batch, simulator.left // possible.size)
+        labels = np.repeat(possible, more)
+        np.add.at(sums, labels, simulator(labels, rng))
+        per_label += more
+        posterior = dirichlet(
+            sums / per_label, z, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
+        )
+        running, spent = calm < 2, np.full(n, labels.size)
+        own += running
+        if rounds:
+            posterior = posterior.combined(_chosen(running), rounds[-1])
+            spent = np.where(running, spent, simulations[-1])
+            move = 0.5 * np.abs(posterior.probabilities - rounds[-1].probabilities).sum(axis=1)
+            calm = np.where(running, np.where(move < change, calm + 1, 0), calm)
+        rounds.append(posterior)
+        simulations.append(spent)
+    last, mass = rounds[-1], np.stack([p.probabilities for p in rounds])
+    outcome = np.where(calm >= 2, "complete", "budget")
+    outcome = np.where(last.effective_simulations == 0, "nothing accepted", outcome)
+    trace = Trace(
+        tolerance=np.stack([p.tolerance for p in rounds]),
+        acceptance=np.ones(mass.shape[:2]),
+        simulations=np.stack(simulations),
+        ess=np.stack([p.effective_simulations for p in rounds]),
+        entropy_bits=entropy_bits(mass),
+        mass=mass,
+        populations=own,
+        outcome=tuple(outcome.tolist()),
+    )
+    return last, trace
+
+
+def _chosen(new: Mask) -> Callable[[Float, Float], Float]:
+    """Rows of a new column where that is wanted, else of the old one."""
+    return lambda one, other: np.where(new.reshape(-1, *([1] * (one.ndim - 1))), one, other)
+
+
+# --------------------------------------------------------------------------- second-order output
+#
+# What a posterior on the simplex says about its own spread. All entropies are in bits. total = H(E theta),
+# aleatoric = E H(theta), epistemic = total - aleatoric. A Dirichlet fit condenses the draws to alpha0 by the
+# moments of all components pooled, sum m_k(1-m_k) / sum var_k - 1. (The paper fits the first component alone;
+# the two must not be compared.)
+#
+# D-SMC with *quantile* tolerances keeps a fixed share 2^-T of prior mass, and that alone caps the top
+# probability it can express (`concentration_cap`), however clear the case. The remedies are more
+# populations, a sparser prior (alpha0 below K), or an absolute tolerance, for which there is no such cap.
+
+
+LN2 = float(np.log(2))
+ALPHA0_MAX = 1e8  # a posterior without spread: more would only be rounding error
+ALPHA0_MIN = 1e-6
+
+
+def of_draws(log_theta: Float, weight: Float, cap: float | None = None) -> SecondOrder:
+    """Of each case's own draws: log_theta (N, S, K), weight (N, S)."""
+    w = weight / weight.sum(axis=1, keepdims=True)
+    theta = np.exp(log_theta)
+    entropy = -np.sum(theta * log_theta, axis=2) / LN2
+    mean, square = (np.einsum("ns,nsk->nk", w, power) for power in (theta, theta**2))
+    return summarise(mean, square, np.einsum("ns,ns->n", w, entropy), 1 / np.sum(w**2, axis=1), cap)
+
+
+def summarise(mean: Float, square: Float, entropy: Float, effective: Float, cap: float | None) -> SecondOrder:
+    """Bits and Dirichlet fit from averages over weighted draws and their effective number.
+
+    The averages are of theta and theta^2 (N, K), and of the entropy in bits (N,); every label is possible.
+    """
+    mean = mean / mean.sum(axis=1, keepdims=True)
+    total = entropy_bits(mean)
+    aleatoric = np.clip(entropy, 0, total)
+    return SecondOrder(
+        mean=mean,
+        total_bits=total,
+        aleatoric_bits=aleatoric,
+        epistemic_bits=total - aleatoric,
+        alpha0=fit_all_components(mean, square).sum(axis=1),
+        effective_draws=effective,
+        cap=cap,
+    )
+
+
+def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | None = None) -> SecondOrder:
+    """The same quantities of Dir(alpha) in closed form; alpha (N, K), zero for impossible labels."""
+    alpha = np.atleast_2d(np.asarray(alpha, dtype=float))
+    alpha0 = alpha.sum(axis=1)
+    mean = alpha / alpha0[:, None]
+    total = entropy_bits(mean)
+    aleatoric = -np.sum(mean * (digamma(alpha + 1) - digamma(alpha0 + 1)[:, None]), axis=1) / LN2
+    return SecondOrder(
+        mean=mean,
+        total_bits=total,
+        aleatoric_bits=np.clip(aleatoric, 0, total),
+        epistemic_bits=total - np.clip(aleatoric, 0, total),
+        alpha0=alpha0,
+        effective_draws=np.zeros(alpha0.size) if effective is None else effective,
+        cap=cap,
+    )
+
+
+def fit_all_components(mean: Float, square: Float) -> Float:
+    """alpha (N, K) with the spread pooled over components, so that no label's position matters."""
+    variance = np.sum(square - mean**2, axis=1)
+    ratio = np.sum(mean * (1 - mean), axis=1) / np.maximum(variance, 1e-300) - 1
+    return mean * np.clip(ratio, ALPHA0_MIN, ALPHA0_MAX)[:, None]
+
+
+def dirichlet_differential_entropy(alpha: Float) -> Float:
+    """Differential entropy in bits of Dir(alpha) on its possible labels (N,); -inf for a single label."""
+    from scipy.special import gammaln
+
+    alpha = np.atleast_2d(np.asarray(alpha, dtype=float))
+    possible = alpha > 0
+    a = np.where(possible, alpha, 1.0)
+    n_labels = possible.sum(axis=1)
+    alpha0 = alpha.sum(axis=1)
+    log_beta = np.sum(np.where(possible, gammaln(a), 0), axis=1) - gammaln(alpha0)
+    spread = np.sum(np.where(possible, (a - 1) * digamma(a), 0), axis=1)
+    nats = log_beta + (alpha0 - n_labels) * digamma(alpha0) - spread
+    return np.where(n_labels > 1, nats / LN2, -np.inf)
+
+
+# --------------------------------------------------------------------------- the cap of quantile tolerances
+
+
+def concentration_cap(alpha: Float | int, populations: int) -> float:
+    """Largest posterior mean any label can reach when D-SMC keeps 2^-T of the mass of Dir(alpha).
+
+    Among all regions of that mass, {theta_k >= q} gives label k the largest mean, and theta_k is
+    Beta(alpha_k, alpha0 - alpha_k): E[theta_k | theta_k >= q] has a closed form. An integer K stands
+    for the flat Dir(1, ..., 1), where it is x + (1-x)/K with x = 1 - 2^(-T/(K-1)).
+    It does not apply to absolute tolerances or the soft kernel.
+    """
+    a = np.ones(alpha) if isinstance(alpha, (int, np.integer)) else np.asarray(alpha, dtype=float)
+    a = a[a > 0]
+    if a.size == 1:
+        return 1.0
+    keep = 0.5**populations
+    if np.all(a == 1):
+        corner = 1 - keep ** (1 / (a.size - 1))
+        return float(corner + (1 - corner) / a.size)
+    from scipy.special import betaincc, betainccinv  # slow to import, and the usual prior is flat
+
+    rest = a.sum() - a
+    q = betainccinv(a, rest, keep)
+    top = a / a.sum() * betaincc(a + 1, rest, q) / keep
+    top = np.where(q >= 1, 1.0, top)  # a sparse prior has that much mass within rounding of the corner
+    return float(np.clip(np.max(top), np.max(a) / a.sum(), 1.0))

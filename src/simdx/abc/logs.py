@@ -1,7 +1,7 @@
 """Logarithms, sums of exponentials and the digamma function in numpy alone; Dirichlet draws in logarithms.
 
 scipy has them all and takes longer to import than a first answer takes to compute; what an answer needs of
-it is here, and `tests/abc/test_pieces.py` holds it against scipy.
+it is here, and `tests/abc/test_second_order.py` holds it against scipy.
 """
 
 import numpy as np

@@ -23,10 +23,23 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
+from simdx.abc.dirichlet import concentration_cap, of_dirichlet, of_draws
 from simdx.abc.logs import log_dirichlet, logsumexp
 from simdx.abc.prior import Prior, prior_rows
-from simdx.abc.second_order import concentration_cap, of_dirichlet, of_draws
-from simdx.abc.smc import CaseRun, Particles, Row, Schedule, joined, pick, posterior_of, run, stream
+from simdx.abc.smc import (
+    CaseRun,
+    CountedSimulator,
+    Particles,
+    Row,
+    Schedule,
+    Simulate,
+    check_budget,
+    joined,
+    pick,
+    posterior_of,
+    run,
+    stream,
+)
 from simdx.abc.space import Atoms, check_observations, make_atoms, similarity
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Mask, Posterior, SecondOrder, Trace
@@ -59,7 +72,7 @@ def multinomial_smc(
         for one, row, key in zip(z, rows, keys, strict=True)
     )
     runs = [run(model, schedule) for model in models]
-    return joined([posterior_of(one) for one in runs], runs, schedule)
+    return joined(runs, schedule)
 
 
 def dirichlet_smc(
@@ -86,7 +99,34 @@ def dirichlet_smc(
         models = (SimplexPoints(class_means, one, prior, stream(seed, int(key))) for one, key in cases)
         runs = [run(model, schedule) for model in models]
     posteriors = [replace(posterior_of(one), second_order=_second_order(one, prior, cap)) for one in runs]
-    return joined(posteriors, runs, schedule)
+    return joined(runs, schedule, posteriors)
+
+
+def multinomial_live(
+    simulate: Simulate,
+    n_labels: int,
+    observations: Float,
+    prior: Prior | Float,
+    keys: Sequence[int] | Int,
+    *,
+    seed: int,
+    budget: int,
+    batch: int = 32,
+    stay: float = 0.5,
+    **how: Any,
+) -> tuple[Posterior, Trace]:
+    """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case."""
+    z = check_observations(observations, np.atleast_2d(observations).shape[1])
+    check_keys(keys, z.shape[0])
+    check_budget(budget, batch)
+    schedule = Schedule(**how, budget=budget, block=batch, live=True)
+    rows = np.broadcast_to(prior_rows(prior, n_labels, len(z)), (len(z), n_labels))
+    runs = []
+    for case, key in enumerate(keys):
+        simulator = CountedSimulator(simulate, budget, z.shape[1])
+        model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
+        runs.append(run(model, schedule))
+    return joined(runs, schedule)
 
 
 def _second_order(one: CaseRun, prior: Prior, cap: float | None) -> SecondOrder:
@@ -157,6 +197,23 @@ class BankLabels(LabelParticles):
         label = pick(label_probability, first)
         row = self.starts[label] + (second * self.counts[label]).astype(np.int64)
         return label, self.distance[row].astype(np.float64)
+
+
+class LiveLabels(LabelParticles):
+    """With a simulator: every proposal simulates its own label."""
+
+    floor = -np.inf
+
+    def __init__(
+        self, simulator: CountedSimulator, z: Float, prior: Float, rng: Generator, stay: float
+    ) -> None:
+        super().__init__(prior, rng, stay)
+        self.simulator, self.z = simulator, z.astype(np.float64)
+
+    def simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        labels = pick(label_probability, self.rng.random(size))
+        vectors = self.simulator(labels, self.rng)
+        return labels[: len(vectors)], 1 - vectors @ self.z
 
 
 class SimplexPoints:

@@ -16,7 +16,7 @@ A case's random stream is keyed by (seed, content hash of the case), not by its 
 from in blocks of a fixed size: neither the batch nor the number of workers changes what it draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
 from simdx.abc.space import TIE
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.types import Float, Int, Posterior, Trace, entropy_bits
 
 MASK = 2**64 - 1
@@ -212,10 +212,10 @@ def posterior_of(run: CaseRun) -> Posterior:
 
 
 def joined(
-    posteriors: Sequence[Posterior], runs: Sequence[CaseRun], how: Schedule
+    runs: Sequence[CaseRun], how: Schedule, posteriors: Sequence[Posterior] | None = None
 ) -> tuple[Posterior, Trace]:
     """Cases as one batch. A case that stopped early repeats its last row."""
-    first, *rest = posteriors
+    first, *rest = posteriors or [posterior_of(one) for one in runs]
     padded = [[*one.rows, *[one.rows[-1]] * (how.populations - len(one.rows))] for one in runs]
     columns = {}
     for name in Row._fields:
@@ -243,3 +243,47 @@ def pick(weight: Float, uniform: Float) -> Int:
     cumulative = np.cumsum(weight)
     index = np.searchsorted(cumulative / cumulative[-1], uniform, side="right")
     return np.minimum(index, np.flatnonzero(weight)[-1])
+
+
+# --------------------------------------------------------------------------- live
+#
+# A simulator callback in place of the bank: `simulate(label_indices (m,), rng) -> vectors (m, d)` in the
+# space of the observations. Calls cost money, so they are drawn in batches, counted and capped, and a budget
+# that ends is an outcome, not an error.
+
+Simulate = Callable[[Int, Generator], Float]
+
+
+@dataclass(slots=True)
+class CountedSimulator:
+    """A simulator that counts its calls and stops at a budget: it then returns fewer rows, or none."""
+
+    simulate: Simulate
+    budget: int
+    width: int
+    calls: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.calls
+
+    def __call__(self, labels: Int, rng: Generator) -> Float:
+        labels = np.asarray(labels)[: max(0, self.left)]
+        if not labels.size:
+            return np.zeros((0, self.width))
+        vectors = np.asarray(self.simulate(labels, rng), dtype=np.float64)
+        if vectors.shape != (labels.size, self.width):
+            raise RunFailed(
+                f"the simulator returned an array of shape {vectors.shape} for {labels.size} simulations "
+                f"of width {self.width}; it must return one vector per label"
+            )
+        if not np.all(np.isfinite(vectors)):
+            raise RunFailed("the simulator returned NaN or infinite values; check its embedder")
+        self.calls += labels.size
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, length, out=vectors, where=length > 1e-12)
+
+
+def check_budget(budget: int, batch: int) -> None:
+    if budget < 1 or batch < 1:
+        raise BadInput(f"the budget is {budget} and the batch {batch}; both must be at least 1")

@@ -22,14 +22,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from simdx.abc.dirichlet import concentration_cap, of_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.abc.space import Space
 from simdx.disk import CannotWrite, load_described, make_folder, save_arrays
 from simdx.errors import BadInput, RunFailed
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Float, Posterior, SecondOrder, content_hash
 
 HIDDEN = 256

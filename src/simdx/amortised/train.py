@@ -45,9 +45,8 @@ from scipy.linalg import block_diag
 from scipy.special import digamma
 
 from simdx import __version__
-from simdx.abc.dirichlet import SharedDraws, nearest_weight, prepare
+from simdx.abc.dirichlet import SharedDraws, fit_all_components, nearest_weight, of_dirichlet, prepare
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import fit_all_components, of_dirichlet
 from simdx.abc.space import Space
 from simdx.amortised.network import (
     ALPHA_FLOOR,

@@ -28,8 +28,16 @@ from typing import Any
 from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import WORDING, wording_of
-from simdx.bank.report import BuildLimits, BuildReport
-from simdx.bank.store import KNOWN_AFTER, STORE_FILE, AnswerStore, StoredAnswer, Stratum, open_store
+from simdx.bank.store import (
+    KNOWN_AFTER,
+    STORE_FILE,
+    AnswerStore,
+    BuildLimits,
+    BuildReport,
+    StoredAnswer,
+    Stratum,
+    open_store,
+)
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -171,7 +179,8 @@ class Build:
         """Write why texts were rejected, and the bank where it is complete."""
         strata = self._strata.values()
         verdicts = [v for s in strata for v in s.verdicts]
-        rejected = dict(Counter(v.reason for v in verdicts if v.reason is not None).most_common())
+        poor = [v for v in verdicts if v.reason is not None]
+        rejected = {str(reason): n for reason, n in Counter(v.reason for v in poor).most_common()}
         refused = [
             {
                 "condition" if v.planned.stratum == BACKGROUND else "label": v.planned.topic,
@@ -180,8 +189,7 @@ class Build:
                 "text": v.answer.text,
                 "key": v.planned.key,
             }
-            for v in verdicts
-            if v.reason is not None
+            for v in poor
         ]
         files.write_jsonl(self._store.folder / REJECTED_FILE, refused)
         complete, digest = all(s.missing <= 0 for s in strata), None
@@ -268,10 +276,8 @@ def refuse_foreign(out: Path, panel: Panel) -> None:
             raise BadInput(f"'{out}' holds a bank of another panel: choose a new folder")
         if not (out / STORE_FILE).exists():
             raise BadInput(f"'{out}' holds a bank that was not built here: choose a new folder")
-    elif out.is_dir() and not (out / STORE_FILE).exists():
-        strangers = [p for p in out.iterdir() if not p.name.startswith(".")]
-        if strangers:
-            raise BadInput(f"'{out}' is not empty and holds no build: choose a new folder")
+    elif out.is_dir() and not (out / STORE_FILE).exists() and any(p.name[0] != "." for p in out.iterdir()):
+        raise BadInput(f"'{out}' is not empty and holds no build: choose a new folder")
 
 
 # What a setting is called where it is given.

@@ -7,79 +7,32 @@ a built bank passes. So the same reply twice changes nothing.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from simdx.bank import files
-from simdx.bank.prompts import WORDING, kind_of
-from simdx.bank.reply import FIRST_LINE, LAST_LINE, ReplyText, read_reply
-from simdx.bank.scrub import Duplicates, Scrubber, all_names, names_one_of
+from simdx.bank.prompts import FIRST_LINE, LAST_LINE, MOST_A_PROMPT, prompts, wanted
+from simdx.bank.scrub import Duplicates, Scrubber, all_names, names_one_of, tidy
 from simdx.disk import make_folder
 from simdx.errors import BadInput, RunFailed
+from simdx.library.search import plain
 from simdx.rows import jsonl_rows
 from simdx.simulators.base import Request, Simulator, ask_all
 from simdx.types import NONE_OF_THESE, Panel
 
 STORE = "replies.jsonl"
 PER_LABEL = 25
-LEAST_BACKGROUND = 20
-MOST_A_PROMPT = 100  # texts: about as many as a chat model writes in one reply
 SHORTEST = 4  # words: the prompt asks that a quarter of the texts tell little
 ROUNDS = 4  # of questions to a server, after which what is missing is told
-
-
-# --------------------------------------------------------------------------- the prompt
-
-
-def wanted(panel: Panel, per_label: int) -> dict[str, int]:
-    """Texts that a bank shall have of each label, and of none of these."""
-    others = max(LEAST_BACKGROUND, per_label * len(panel.names) // 5)
-    return {**dict.fromkeys(panel.names, per_label), NONE_OF_THESE: others}
-
-
-def prompts(panel: Panel, missing: Mapping[str, int]) -> list[str]:
-    """What to paste: one prompt, or several where more texts are missing than fit into one reply."""
-    groups: list[dict[str, int]] = [{}]
-    for topic, n in missing.items():
-        while n > 0:
-            room = MOST_A_PROMPT - sum(groups[-1].values())
-            if room < min(n, MOST_A_PROMPT // 4):
-                groups.append({})
-                continue
-            groups[-1][topic] = min(n, room)
-            n -= min(n, room)
-    return [_prompt(panel, group) for group in groups if group]
-
-
-def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
-    kind, something = kind_of(panel), "condition" if panel.is_clinical else "subject"
-    lines = [FIRST_LINE, "", "The labels:"]
-    lines += [f"- {x.name}" + (f": {x.description.strip()}" if x.description else "") for x in panel.labels]
-    lines += ["", "Write these texts, every one different:"]
-    lines += [f'- {n} for "{topic}"' for topic, n in group.items() if topic != NONE_OF_THESE]
-    if n := group.get(NONE_OF_THESE):
-        asked = f" Among them: {', '.join(panel.ask_about)}." if panel.ask_about else ""
-        lines.append(
-            f'- {n} for "{NONE_OF_THESE}": each about a different {something} that is not on the list and '
-            f"could be mistaken for a label of it. Name the {something} in brackets behind the label.{asked}"
-        )
-    lines += [
-        "",
-        f"Each text is {f'of this kind: {kind}' if kind else WORDING[panel.register]['kind']}.",
-        "Vary the person, the words, the length, how it began, how long it has lasted and which details are "
-        "told. Half of the texts are typical, a quarter tell little, a quarter are easily mistaken for "
-        "another label of the list.",
-        f"No text contains any of these words: {', '.join(dict.fromkeys(all_names(panel)))}. No text says "
-        f"what the {something} is called, gives advice or explains itself.",
-        "",
-        LAST_LINE,
-    ]
-    shown = [f"{topic} (its name)" if topic == NONE_OF_THESE else topic for topic in group]
-    lines += [f"{topic} | …" for topic in shown[:1] + shown[1:][-1:]]
-    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +113,275 @@ def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int)
             raise RunFailed(f"{simulator.id} wrote nothing that can be used: {error}")
         found = gather(panel, replies, folder, per_label)
     return found
+
+
+# --------------------------------------------------------------------------- replies
+#
+# Read however they are wrapped: JSON (whole or cut off), JSON lines, lists, tables, or paragraphs under
+# headings; fences, numbering, quotation marks and chatter around them. What is read is only told apart here.
+
+LARGEST_REPLY = 20_000_000  # characters
+# Where a whole conversation was saved, the prompt in it is no reply.
+_PROMPT = re.compile(re.escape(FIRST_LINE) + ".*?" + re.escape(LAST_LINE) + r"(?:\n[^\n]*\| …)*", re.S)
+Topic = tuple[str | None, str]  # (label, "") or (None, condition)
+
+
+class ReplyText(NamedTuple):
+    """A text of a label; of another condition where `label` is None."""
+
+    label: str | None
+    condition: str
+    text: str
+
+
+# Names as `plain` spells them.
+_OTHERS = {
+    "none these", "none", "none above", "background", "other", "other condition", "other subject",
+    "other topic", "near miss", "near misse", "near miss condition", "outside", "not on list", "negative",
+}  # fmt: skip
+_NAMING = {
+    "label", "name", "category", "class", "diagnosis", "condition", "topic", "subject", "title", "type",
+}  # fmt: skip
+_TELLING = {
+    "text", "description", "example", "content", "message", "note", "ticket", "sample", "body", "statement",
+    "value", "vignette",
+}  # fmt: skip
+_FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\s*$", re.M)
+_MARK = re.compile(r"^\s*(?:>\s*)?(?:[-*•‣·+–]|\(?\d{1,3}[.):\]]\)?|\(?[a-zA-Z][.)])\s+")
+_PREFIX = re.compile(
+    r"^[\"'“]?(?P<open>\*\*|__)?(?P<name>[^|:\t]{1,120}?)(?:\*\*|__)?[\"'”]?\s*"
+    r"(?:[:|\t]|\s[–—-]\s|,(?=\s*\"))(?:\*\*|__)?\s*(?P<rest>.*)$"
+)
+_BRACKETED = re.compile(r"^(?P<open>[\[(])(?P<name>[^\])]{1,80})[\])]\s*[:–—|-]?\s*(?P<rest>.*)$")
+_JSON = re.compile(r"^[^|\n]{0,80}?([\[{])(?=\s*[\"{\[])", re.M)
+_PAIR = re.compile(r'"(?:label|category)"\s*:\s*"([^"]+)"\s*,\s*"text"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_CHATTER = re.compile(
+    r"^(?:let me know|would you like|i hope (?:this|these)|feel free|if you(?:'d| would) like|"
+    r"(?:these|all) (?:texts|examples)|would you|want me to|sure|certainly|of course|here (?:are|is))\b",
+    re.I,
+)
+
+
+class _Reader:
+    """Reads one reply from top to bottom: what the last heading named is what texts below it are about."""
+
+    def __init__(self, panel: Panel) -> None:
+        self._labels: dict[str, str] = {}
+        for spell in (str.casefold, plain):
+            owners: dict[str, set[str]] = {}
+            for label in panel.labels:
+                for name in (label.name, *label.aliases):
+                    owners.setdefault(spell(name), set()).add(label.name)
+            clear = {key: min(names) for key, names in owners.items() if key and len(names) == 1}
+            self._labels = {**clear, **self._labels}
+        self.rows: list[ReplyText] = []
+        self.unknown: Counter[str] = Counter()
+        self._topic: Topic | None = None
+        self._level, self._marked = 0, False
+
+    def resolve(self, said: str) -> Topic | None:
+        """The topic that a heading, a cell or a key names; None where it names none."""
+        said = said.replace("_", " ").strip(" \t*#`\"'“”:.-–—").strip()
+        said = re.sub(
+            r"^(?:label|category|class|topic)\s*\d*\s*[:.–-]\s*|^\d{1,3}[.):]\s*", "", said, flags=re.I
+        )
+        bare = re.sub(r"\s*(?:[\[(].*?[\])]|[:–—].*|\s-\s.*)\s*$", "", said).strip(" *\"'“”") or said
+        for name in (said, bare, re.sub(r"\s*#?\d+$", "", bare)):
+            for key in (name.casefold(), plain(name)):
+                if key and key in self._labels:
+                    return self._labels[key], ""
+        if plain(bare) in _OTHERS or plain(said) in _OTHERS:
+            condition = re.search(r"[\[(](.+?)[\])]|[:–—]\s*(.+)$", said)
+            return None, (condition[1] or condition[2]).strip() if condition else ""
+        return None
+
+    def read(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").replace("\u200b", "")
+        text = _PROMPT.sub("", text)
+        text = re.sub(r"<think(?:ing)?>.*?</think(?:ing)?>", "", text, flags=re.S | re.I)
+        if re.search(r"[\[{,]\s*“", text):
+            text = text.translate({0x201C: '"', 0x201D: '"'})
+        mended = re.sub(r"^\s*//.*$", "", re.sub(r",(\s*[\]}])", r"\1", text), flags=re.M)
+        start, tries = 0, 50
+        for found in _JSON.finditer(mended):
+            if found.start(1) < start or tries == 0:
+                continue
+            value, end = _json(mended, found.start(1))
+            if value is None:  # it is read as text, with what stands around it
+                tries -= 1
+                continue
+            self._lines(mended[start : found.start(1)])
+            self._walk(value, self._topic)
+            start, self._marked = end, True
+        self._lines(mended[start:], last=True)
+
+    def _walk(self, value: Any, topic: Topic | None) -> None:
+        """The texts in a JSON value, by what the keys above them and the names beside them say."""
+        if isinstance(value, str) and topic is not None:
+            self._add(topic, value)
+        elif isinstance(value, list):
+            for item in value:
+                self._walk(item, topic)
+        elif isinstance(value, dict):
+            topic = self._named_in(value, topic)
+            for key, held in value.items():
+                name, found = plain(str(key)), self.resolve(str(key))
+                texts = isinstance(held, list) and all(isinstance(item, str) for item in held)
+                if name in _NAMING and isinstance(held, str):
+                    continue
+                if name in _TELLING:
+                    self._walk(held, topic)
+                elif found is not None:
+                    self._walk(held, found)
+                elif topic is not None and topic[0] is None and (texts or topic[1] == ""):
+                    self._walk(held, (None, str(key)))  # a condition under none of these
+                elif isinstance(held, list | dict):
+                    if texts and topic is None:
+                        self.unknown[str(key)[:60]] += len(held)
+                    self._walk(held, topic)
+
+    def _named_in(self, row: Mapping[str, Any], topic: Topic | None) -> Any:
+        said = [str(v) for k, v in row.items() if plain(str(k)) in _NAMING and isinstance(v, str)]
+        found = [where for name in said if (where := self.resolve(name)) is not None]
+        if found:
+            other = next((n for n in said if self.resolve(n) is None), "")
+            return (None, found[0][1] or other) if found[0][0] is None else found[0]
+        if said and topic is not None and topic[0] is None:
+            return None, said[0]
+        if said and topic is None:
+            self.unknown[said[0][:60]] += 1
+        return topic
+
+    # ----------------------------------------------------------------- text
+
+    def _lines(self, text: str, last: bool = False) -> None:
+        held: list[str] | None = None  # the lines of the item that is being read
+        about = self._topic
+        blank, first = True, len(self.rows)
+
+        def flush() -> None:
+            nonlocal held
+            if held and about is not None and not _CHATTER.match(held[0]):
+                self._add(about, " ".join(held))
+            held = None
+
+        for line in _FENCE.sub("", text).split("\n"):
+            shown = line.strip().removeprefix("> ").strip()
+            if not shown or re.fullmatch(r"[-=_*\s]{3,}", shown):
+                flush()
+                blank = True
+                self._topic = None if self._level == 10 else self._topic
+                continue
+            mark = _MARK.match(line)
+            rest = line[mark.end() :].strip() if mark else shown
+            cells = [cell.strip() for cell in rest.strip("|").split("|")]
+            if rest.startswith("|") or (len(cells) > 1 and self.resolve(cells[0]) is not None):
+                flush()
+                self._cells(cells)
+                continue
+            if self._heading(shown, rest, marked=mark is not None):
+                flush()
+                about, blank = self._topic, True
+                continue
+            found = self._prefixed(rest)
+            if mark or found is not None:
+                flush()
+                self._marked = self._marked or mark is not None
+                about, rest = (self._topic, rest) if found is None else found
+                held = [rest]
+            elif held is not None and not blank and (self._marked or not _ended(held[-1])):
+                held.append(rest)
+            elif not self._marked:
+                flush()
+                about, held = self._topic, [rest]
+            blank = False
+        flush()
+        ended = [_ended(row.text) for row in self.rows[first:][-2:]]
+        if last and ended == [True, False]:
+            self.rows.pop()  # cut off
+
+    def _heading(self, shown: str, rest: str, *, marked: bool) -> bool:
+        """Is this line a heading? Then it says what comes below it is about."""
+        hashes = len(shown) - len(shown.lstrip("#"))
+        bold = re.fullmatch(r"(?:\*\*|__)(.+?)(?:\*\*|__):?", rest) is not None
+        level = hashes or (7 if bold else 8 if rest.endswith(":") else 9)
+        short = len(rest.split()) <= 12
+        found = self.resolve(shown.lstrip("# ") if hashes else rest) if short or hashes else None
+        if found is None and level < 9 and short:
+            words = f" {plain(rest)} "
+            named = {label for key, label in self._labels.items() if f" {key} " in words}
+            found = (named.pop(), "") if len(named) == 1 else None
+        prefix = _PREFIX.match(rest) if level == 9 else None
+        if found is not None and (prefix is None or plain(prefix["name"]) in _NAMING):
+            self._topic, self._marked = found, False
+            self._level = level if prefix is None else 10  # "label: …" is about what follows at once
+            return True
+        if level > 8 or not short or (marked and not bold):
+            return False
+        outside = self._topic is not None and self._topic[0] is None
+        if outside and (level > self._level or (bold and not hashes)):
+            self._topic, self._marked = (None, rest.strip("# *_:")), False  # a condition under none of these
+        elif self._topic is None or level <= self._level:
+            if hashes or bold:
+                self.unknown[rest.strip("# *_:")[:60]] += 1
+                self._level = level
+            self._topic = None
+        return True
+
+    def _prefixed(self, rest: str) -> tuple[Topic, str] | None:
+        match = _BRACKETED.match(rest) or _PREFIX.match(rest)
+        if match is None or not match["rest"].strip():
+            return None
+        found = self.resolve(match["name"])
+        if found is None and plain(match["name"]) in _TELLING:
+            found = self._topic
+        elif found is None and self._topic is not None and self._topic[0] is None:
+            short = len(match["name"].split()) <= 4 < len(match["rest"].split())
+            found = (None, match["name"].strip("* ")) if short or match["open"] else None
+        elif found is None and match["open"]:
+            found = self._topic
+        return None if found is None else (found, match["rest"])
+
+    def _cells(self, cells: Sequence[str]) -> None:
+        if all(re.fullmatch(r":?-*:?", cell) for cell in cells):
+            return
+        short = [cell for cell in cells if len(cell.split()) <= 12]
+        own, found = next(((c, t) for c in short if (t := self.resolve(c)) is not None), (None, self._topic))
+        others = [cell for cell in cells if cell is not own and not re.fullmatch(r"[\d.#]*", cell)]
+        text = max(others, key=len, default="")
+        if found is not None and found[0] is None and (own is None or not found[1]):
+            found = None, next((cell for cell in others if cell is not text), found[1])
+        if found is not None and plain(text) not in _TELLING:
+            self._add(found, text)
+
+    def _add(self, topic: Topic, text: str) -> None:
+        text = re.sub(r"\s+", " ", re.sub(r"\*\*|__|`|<br\s*/?>", " ", text)).strip(" *|")
+        if text := tidy(text.rstrip(",") if text.endswith('",') else text):
+            self.rows.append(ReplyText(topic[0], topic[1][:120], text))
+
+
+def _json(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins there and where it ends; None where there is none."""
+    with suppress(ValueError, RecursionError):
+        return json.JSONDecoder(strict=False).raw_decode(text, at)
+    fence = _FENCE.search(text, at)
+    end = fence.start() if fence else len(text)
+    with suppress(ValueError, RecursionError):  # cut off where the model had to stop
+        return from_json(text[at:end].rstrip(), allow_partial=True), end
+    line = text[at:].partition("\n")[0]
+    pairs = _PAIR.findall(line)  # a quotation mark was not escaped
+    rows = [{"label": label, "text": said.replace('\\"', '"').replace("\\n", " ")} for label, said in pairs]
+    return rows or None, at + len(line)
+
+
+def _ended(text: str) -> bool:
+    return text.rstrip("\"'”)]*").endswith((".", "!", "?", "…"))
+
+
+def read_reply(text: str, panel: Panel) -> tuple[list[ReplyText], dict[str, int]]:
+    """The texts of a reply in its order, and headings or labels in it that the panel does not have."""
+    if len(text) > LARGEST_REPLY:
+        raise BadInput(f"the reply has over {LARGEST_REPLY:,} characters: give one reply at a time")
+    reader = _Reader(panel)
+    reader.read(text)
+    return reader.rows, dict(reader.unknown)

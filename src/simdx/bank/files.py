@@ -22,7 +22,7 @@ import numpy as np
 
 from simdx.disk import cannot_write, filling, seal_holds, sealed, write_atomically
 from simdx.errors import BadInput
-from simdx.models.verify import sha256
+from simdx.models.registry import sha256
 from simdx.panels.load import PanelSource, load_source
 from simdx.rows import jsonl_rows, read_rows
 from simdx.types import Bank, Label, Panel
@@ -124,11 +124,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         known = {"format": int, "panel": str, "panel_hash": str, "labels": dict, "rejected": dict}
         known |= {"hash": str, "files": dict}
-        if not all(isinstance(manifest[key], kind) for key, kind in known.items()):
-            raise KeyError
-        if not all(isinstance(v, int) for part in ("labels", "rejected") for v in manifest[part].values()):
-            raise KeyError
-    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        counts = [*manifest["labels"].values(), *manifest["rejected"].values()]
+        whole = all(isinstance(manifest[key], kind) for key, kind in known.items())
+        if not whole or not all(isinstance(n, int) for n in counts):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         raise BadInput(f"the {MANIFEST_FILE} of bank '{folder.name}' is damaged") from None
     if manifest["format"] != FORMAT:
         raise BadInput(f"bank '{folder.name}' has format {manifest['format']}; this version reads {FORMAT}")

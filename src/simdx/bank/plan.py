@@ -8,21 +8,25 @@ old ones by accident.
 
 import random
 import re
-from collections.abc import Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
+from numpy.random import Generator
 
 from simdx.bank.prompts import WORDING, Wording, features_of, full_wording, packaged, short_wording
-from simdx.bank.scrub import all_names, names_one_of
-from simdx.errors import BadInput
+from simdx.bank.scrub import Scrubber, all_names, names_one_of, tidy
+from simdx.embedders.base import Embedder, embed_texts
+from simdx.errors import BadInput, RunFailed
 from simdx.models.registry import REGISTRY
 from simdx.rows import text_lines
-from simdx.simulators.base import Request
-from simdx.types import Label, Panel, content_hash
+from simdx.simulators.base import Completion, Request, Simulator
+from simdx.types import Float, Int, Label, Panel, content_hash
 
 VOICES = ("full", "short")
 SMALL_MODEL_MB = 600  # below this a model needs the short wording
@@ -94,11 +98,15 @@ class BankPlan:
 
     def planned(self, stratum: str, index: int) -> Planned:
         settings, background = self.settings, stratum == BACKGROUND
-        topic = self._condition(index) if background else stratum
-        facets, wording = self._worded(topic, index, background)
+        topic, asked = stratum, self.panel.ask_about
+        if background and asked and index % 2 == 0:  # every other one, what the panel asks to be thought of
+            topic = asked[index // 2 % len(asked)]
+        elif background:
+            topic = choose({"condition": self.conditions}, "background", index)["condition"]
+        facets, (prompt, opening) = self._worded(topic, index, background)
         request = Request(
-            prompt=wording.prompt,
-            opening=wording.opening,
+            prompt=prompt,
+            opening=opening,
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens or WORDING[self.panel.register]["max_tokens"],
@@ -108,13 +116,6 @@ class BankPlan:
         )
         key = content_hash("planned", request.key(self.model), str(index))
         return Planned(stratum, index, topic, facets, request, key)
-
-    def _condition(self, index: int) -> str:
-        """What a text of the background describes: every other one, what the panel asks to be thought of."""
-        asked = self.panel.ask_about
-        if asked and index % 2 == 0:
-            return asked[index // 2 % len(asked)]
-        return choose({"condition": self.conditions}, "background", index)["condition"]
 
     def _worded(self, topic: str, index: int, background: bool) -> tuple[dict[str, str], Wording]:
         panel, facets, stream = self.panel, self._facets, "background" if background else topic
@@ -272,3 +273,88 @@ def read_conditions(path: Path) -> tuple[str, ...]:
 def _telling(name: str) -> set[str]:
     words = set(re.findall(r"[a-z]{3,}", name.lower()))
     return (words - _GENERAL) or words
+
+
+# --------------------------------------------------------------------------- fresh simulations
+#
+# The numerics ask for simulations of labels and want vectors; this turns that into requests of the plan at
+# random places, scrubs the texts as a build would, asks again where one is rejected, and embeds what it gets.
+# Only labels and facets are ever sent: no case text comes near the simulator.
+
+
+ATTEMPTS = 4  # requests spent on one simulation before its last text is taken as it is
+_PLACES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Usage:
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    rejected: Counter[str] = field(default_factory=Counter)
+    taken_unscrubbed: int = 0
+
+    def costs(self) -> dict[str, float]:
+        """Under the names that an answer tells them by."""
+        same = ("prompt_tokens", "completion_tokens", "seconds")
+        return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
+
+
+class LiveSimulations:
+    """The callback `simulate(label_indices (m,), rng) -> (m, d)`; `usage` grows with every call."""
+
+    def __init__(
+        self,
+        panel: Panel,
+        simulator: Simulator,
+        embedder: Embedder,
+        settings: BuildSettings | None = None,
+        transform: Callable[[Float], Float] | None = None,
+    ) -> None:
+        self.usage = Usage()
+        self.watch: Callable[[Usage], None] | None = None  # told of every answer, as it comes
+        self._panel, self._simulator, self._embedder = panel, simulator, embedder
+        self._plan = BankPlan(panel, simulator.id, settings or BuildSettings(per_label=1))
+        self._scrubbers = [Scrubber.for_topic(panel, name) for name in panel.names]
+        self._transform = transform
+
+    def __call__(self, labels: Int, rng: Generator) -> Float:
+        started = time.monotonic()
+        vectors = embed_texts(self._embedder, self._texts(labels.tolist(), rng))
+        self.usage.seconds += time.monotonic() - started
+        return self._transform(vectors) if self._transform else vectors
+
+    def _texts(self, labels: list[int], rng: Generator) -> list[str]:
+        """One simulated text per label index; usable ones as far as `ATTEMPTS` allow."""
+        found = [""] * len(labels)
+        pending = list(range(len(labels)))
+        for _ in range(ATTEMPTS):
+            # Drawn in order before asking: the random stream must not depend on who answers first.
+            names = [self._panel.names[labels[i]] for i in pending]
+            requests = [self._plan.planned(name, int(rng.integers(_PLACES))).request for name in names]
+            still = []
+            for i, answer in zip(pending, self._asked(requests), strict=True):
+                text = tidy(answer.text, answer.finish_reason)
+                found[i] = text or found[i]
+                reason = self._scrubbers[labels[i]].reason(text) if answer.ok else "failed"
+                if reason is not None:
+                    self.usage.rejected[reason] += 1
+                    still.append(i)
+            pending = still
+        if not all(found):
+            raise RunFailed(f"simulator '{self._simulator.id}' gave no text after {ATTEMPTS} attempts")
+        self.usage.taken_unscrubbed += len(pending)
+        return found
+
+    def _asked(self, requests: list[Request]) -> list[Completion]:
+        """All answers in the order of the requests, each counted when it comes."""
+        answers: dict[int, Completion] = {}
+        for place, answer in self._simulator.complete(requests):
+            answers[place] = answer
+            self.usage.calls += 1
+            self.usage.prompt_tokens += answer.prompt_tokens
+            self.usage.completion_tokens += answer.completion_tokens
+            if self.watch is not None:
+                self.watch(self.usage)
+        return [answers[i] for i in range(len(answers))]

@@ -13,13 +13,13 @@ of every request.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
-from simdx.types import Label, Panel
+from simdx.bank.scrub import all_names
+from simdx.types import NONE_OF_THESE, Label, Panel
 
 
 def packaged(name: str) -> str:
@@ -34,10 +34,7 @@ def wording_of(voice: str, panel: Panel) -> int:
     return 2 if voice == "short" or not panel.is_clinical else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    prompt: str
-    opening: str
+Wording = tuple[str, str]  # the prompt, and the words that the text begins with
 
 
 # --------------------------------------------------------------------------- the full voice
@@ -80,7 +77,7 @@ def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wordi
     sentences.append(_LENGTH_OF_A_KIND if kind else words["length"].format(**given))
     sentences.append(_SAY_NOT_GENERAL if general else _SAY_NOT)
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
-    return Wording(" ".join(sentences), opening)
+    return " ".join(sentences), opening
 
 
 # --------------------------------------------------------------------------- the short voice
@@ -103,12 +100,9 @@ def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Word
         if _TIME.search(facets["feature"]):  # no second one beside it
             values["duration"] = "lately"
         values |= {"Who": _capital(values["who"]), "Duration": _capital(values["duration"])}
-        return Wording(prompt, facets["opening"].format(**values))
-    if register == "general":
-        return Wording(prompt, "")
-    if register == "patient":
-        return Wording(prompt, "I have")
-    return Wording(prompt, f"{_capital(facets.get('who', 'the patient'))} has")
+        return prompt, facets["opening"].format(**values)
+    others = {"general": "", "patient": "I have"}
+    return prompt, others.get(register, f"{_capital(facets.get('who', 'the patient'))} has")
 
 
 def features_of(label: Label, register: str) -> tuple[str, ...]:
@@ -198,3 +192,61 @@ def _small(text: str) -> str:
     """Without its capital, unless the first word is an abbreviation."""
     first = text.partition(" ")[0]
     return text if len(first) > 1 and first.isupper() else text[:1].lower() + text[1:]
+
+
+# --------------------------------------------------------------------------- for a chat model
+#
+# One prompt to paste, which asks for many texts at once.
+
+LEAST_BACKGROUND = 20
+MOST_A_PROMPT = 100  # texts: about as many as a chat model writes in one reply
+FIRST_LINE = "I test a program that sorts texts by label. Please invent texts for it."
+LAST_LINE = "Answer with one line a text and nothing else: the label, a bar, the text. As here:"
+
+
+def wanted(panel: Panel, per_label: int) -> dict[str, int]:
+    """Texts that a bank shall have of each label, and of none of these."""
+    others = max(LEAST_BACKGROUND, per_label * len(panel.names) // 5)
+    return {**dict.fromkeys(panel.names, per_label), NONE_OF_THESE: others}
+
+
+def prompts(panel: Panel, missing: Mapping[str, int]) -> list[str]:
+    """What to paste: one prompt, or several where more texts are missing than fit into one reply."""
+    groups: list[dict[str, int]] = [{}]
+    for topic, n in missing.items():
+        while n > 0:
+            room = MOST_A_PROMPT - sum(groups[-1].values())
+            if room < min(n, MOST_A_PROMPT // 4):
+                groups.append({})
+                continue
+            groups[-1][topic] = min(n, room)
+            n -= min(n, room)
+    return [_prompt(panel, group) for group in groups if group]
+
+
+def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
+    kind, something = kind_of(panel), "condition" if panel.is_clinical else "subject"
+    lines = [FIRST_LINE, "", "The labels:"]
+    lines += [f"- {x.name}" + (f": {x.description.strip()}" if x.description else "") for x in panel.labels]
+    lines += ["", "Write these texts, every one different:"]
+    lines += [f'- {n} for "{topic}"' for topic, n in group.items() if topic != NONE_OF_THESE]
+    if n := group.get(NONE_OF_THESE):
+        asked = f" Among them: {', '.join(panel.ask_about)}." if panel.ask_about else ""
+        lines.append(
+            f'- {n} for "{NONE_OF_THESE}": each about a different {something} that is not on the list and '
+            f"could be mistaken for a label of it. Name the {something} in brackets behind the label.{asked}"
+        )
+    lines += [
+        "",
+        f"Each text is {f'of this kind: {kind}' if kind else WORDING[panel.register]['kind']}.",
+        "Vary the person, the words, the length, how it began, how long it has lasted and which details are "
+        "told. Half of the texts are typical, a quarter tell little, a quarter are easily mistaken for "
+        "another label of the list.",
+        f"No text contains any of these words: {', '.join(dict.fromkeys(all_names(panel)))}. No text says "
+        f"what the {something} is called, gives advice or explains itself.",
+        "",
+        LAST_LINE,
+    ]
+    shown = [f"{topic} (its name)" if topic == NONE_OF_THESE else topic for topic in group]
+    lines += [f"{topic} | …" for topic in shown[:1] + shown[1:][-1:]]
+    return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,19 +27,23 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
-from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.disk import make_folder, seal_holds, sealed
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.simulators import DEFAULT, get_simulator
-from simdx.simulators.base import Capabilities, Completion, Request, Simulator
+from simdx.simulators.base import Completion, Request, Simulator
 from simdx.types import Float, content_hash
 
 CONTEXT = 6144  # tokens: the longest case reports with their instructions
 SLOTS = 2
+VERSION = "1"  # raise it when the meaning of a stored reading changes
 GIVE_UP_AFTER = 20  # failed requests in a row: the server is gone, not the question hard
+
+
+class UnreadableReply(Exception):
+    """The reason as a short phrase that never quotes the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,6 @@ class Question:
 
     request: Request
     read: Callable[[Completion], Sequence[float]]
-
-
-# case text, its key -> questions
-Ask = Callable[[str, int], list[Question]]
-# label names, settings, what the simulator can do -> Ask
-MakeAsk = Callable[[tuple[str, ...], Settings, Capabilities], Ask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,35 +92,33 @@ class Interview:
         }
 
 
-Extras = Callable[[tuple[str, ...], Settings, Interview], dict[str, Any]]
-
-
 class Asking(Fitted):
-    """A fitted asking baseline."""
+    """A fitted asking baseline: it says which questions a case is, and what its report says beside counts."""
 
     speed = "slow"
 
-    def __init__(
-        self,
-        data: PanelData,
-        settings: Settings,
-        simulator: Simulator,
-        questions: Ask,
-        extras: Extras | None = None,
-    ) -> None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
         super().__init__(data)
-        self.settings, self.simulator, self.questions = settings, simulator, questions
-        self.panel, self._extras = data.panel, extras
+        self.settings, self.panel, self.names = settings, data.panel, data.panel.names
+        self.simulator = simulator_for(settings)
+        self.able = self.simulator.capabilities
         kept = settings.replies
-        self.store = ReplyStore(None if kept is None else replies_path(kept, simulator.id))
+        self.store = ReplyStore(None if kept is None else replies_path(kept, self.simulator.id))
         # The model is sent the case, so it leaves with it.
-        self.remote = self.remote or is_remote(simulator)
+        self.remote = self.remote or is_remote(self.simulator)
+
+    @abstractmethod
+    def questions(self, text: str, key: int) -> list[Question]:
+        """Of a case's text and its key."""
+
+    def more(self, found: Interview) -> dict[str, Any]:
+        return {}
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         interview = self.ask(observations)
         posterior = posterior_of(interview.scores, prior, carried_by=interview.readable)
-        more = {} if self._extras is None else self._extras(self.panel.names, self.settings, interview)
-        return Inferred(posterior, None, {"simulator": self.simulator.id, **interview.report(), **more})
+        usage = {"simulator": self.simulator.id, **interview.report(), **self.more(interview)}
+        return Inferred(posterior, None, usage)
 
     def ask(self, observations: Observations) -> Interview:
         """Ask every question whose reply is not stored yet."""
@@ -150,11 +147,11 @@ class Asking(Fitted):
             # No reply at all: the prior must not pass for an answer.
             raise RunFailed(f"none of {in_a_row} requests was answered, the last with: {completion.error}")
         whole = tuple(tuple(reply or Reply(None, "not asked") for reply in row) for row in replies)
-        return Interview(whole, len(self.panel.names), stored)
+        return Interview(whole, len(self.names), stored)
 
     def _key(self, question: Question) -> str:
         # Scores are stored in the panel's order, so the order belongs to the key.
-        return content_hash("reply", VERSION, question.request.key(self.simulator.id), *self.panel.names)
+        return content_hash("reply", VERSION, question.request.key(self.simulator.id), *self.names)
 
 
 def read_reply(question: Question, completion: Completion) -> Reply:
@@ -240,7 +237,6 @@ class ReplyStore:
         self._path = path
         self._lock = threading.Lock()
         self._known: dict[str, Reply] = {}
-        self._torn = False
         if path is not None:
             make_folder(path.parent)
             try:
@@ -256,28 +252,20 @@ class ReplyStore:
             self._known[key] = reply
             if self._path is None:
                 return
-            line = json.dumps(sealed({"key": key, **asdict(reply)}), allow_nan=False) + "\n"
+            line = json.dumps(sealed({"key": key, **asdict(reply)}), allow_nan=False)
             try:
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write("\n" + line if self._torn else line)
-                self._torn = False
+                    file.write(f"\n{line}\n")  # behind half a line, too, which a kill or a full disk leaves
             except OSError as error:
-                self._torn = True  # half a line may be there: the next one starts on its own
                 raise RunFailed(
                     f"replies cannot be written to '{self._path}': {error.strerror}; those in it are kept"
                 ) from None
 
 
 def _read(path: Path) -> dict[str, Reply]:
-    """Every whole line. A kill can leave half a line; what follows it must start on its own line."""
-    if not path.is_file():
-        return {}
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        with path.open("ab") as file:
-            file.write(b"\n")
+    """Every whole line."""
     known: dict[str, Reply] = {}
-    for line in data.splitlines():
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             row = json.loads(line)
             if "seal" in row and not seal_holds(row):

@@ -25,7 +25,7 @@ from simdx.classifier import Classifier
 from simdx.errors import RunFailed
 from simdx.methods.fitted import CHUNK
 from simdx.methods.recipe import Recipe
-from simdx.models.verify import is_installed
+from simdx.models.registry import is_installed
 from simdx.types import Bank
 
 PANEL, BOTH = "oral-lesions", "wordllama+minilm"

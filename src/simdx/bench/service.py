@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simdx.errors import RunFailed
-from simdx.models.verify import is_installed
+from simdx.models.registry import is_installed
 
 CLIENTS = 64  # as many as the service answers in one engine call
 SECONDS = 30.0  # long enough for a 99th percentile of thousands of requests

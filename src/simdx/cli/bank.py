@@ -27,7 +27,7 @@ from simdx.bank.files import (
 )  # fmt: skip
 from simdx.bank.plan import outside, read_conditions
 from simdx.bank.proposals import near_misses, undescribed
-from simdx.bank.report import BuildLimits, BuildReport, estimate, failed_line
+from simdx.bank.store import BuildLimits, BuildReport, estimate, failed_line
 from simdx.cli import options
 from simdx.cli.options import File, Told, verb
 from simdx.cli.output import Progress, note
@@ -343,8 +343,8 @@ def show(
     allow_remote: options.AllowRemote = False,
 ) -> Told:
     """Show counts, rejections and hash of a bank; lengths, diversity and confusions; and a map."""
-    from simdx.bank.stats import folder_statistics
-    from simdx.report.plots import bank_map
+    from simdx.bank.exchange import folder_statistics
+    from simdx.report.page import bank_map
 
     manifest = read_manifest(folder)
     holds = not _problems(folder)
@@ -424,7 +424,7 @@ def _problems(folder: Path) -> list[str]:
 def _report(
     folder: Path, manifest: dict[str, Any], stats: dict[str, Any] | None = None, **state: bool
 ) -> Told:
-    from simdx.bank.stats import statistics_in_words
+    from simdx.bank.exchange import statistics_in_words
 
     others = background_count(folder, manifest)
     lines = [f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} texts"]

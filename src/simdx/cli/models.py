@@ -20,7 +20,7 @@ from simdx.embedders import embed_texts
 from simdx.errors import BadInput, RunFailed
 from simdx.library import find, meant_by, suggestions, texts
 from simdx.models import REGISTRY, describe, verify_or_explain
-from simdx.models.verify import folder_of, home
+from simdx.models.registry import folder_of, home
 from simdx.types import Float, Int
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from simdx.errors import CONTROLS, BadInput, plain
 if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
     from simdx.bank.builder import Build
-    from simdx.bank.fresh import Usage
+    from simdx.bank.plan import Usage
     from simdx.methods.fitted import Fitted
 
 ASKING = ("logits", "elicited", "ensemble", "fidelity")

@@ -85,9 +85,9 @@ def bank(
 ) -> Told:
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""
     from simdx.bank.builder import build_bank, refuse_foreign
-    from simdx.bank.report import failed_line
+    from simdx.bank.store import failed_line
     from simdx.panels import load_panel
-    from simdx.simulators.endpoints import open_endpoints
+    from simdx.simulators import open_endpoints
 
     loaded, out = load_panel(panel), wanted.out
     settings = wanted.settings(loaded, voice)
@@ -97,9 +97,9 @@ def bank(
     shares = servers.report()
     state = "complete" if report.complete else "not complete"
     return (
-        {"panel": loaded.name, **asdict(report), "endpoints": [asdict(s) for s in shares]},
+        {"panel": loaded.name, **asdict(report), "endpoints": shares},
         f"{out}: {state}, {sum(report.usable.values())} of {sum(report.wanted.values())} usable",
-        *(f"  {share.answered:6} answered, {share.failed} failed  {share.server}" for share in shares),
+        *("  {answered:6} answered, {failed} failed  {server}".format(**share) for share in shares),
         *([] if report.complete else [failed_line(report, out)]),
     )
 

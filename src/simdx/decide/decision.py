@@ -16,7 +16,7 @@ import numpy as np
 
 from simdx.answer import DecisionAnswer, alarm_words, percent
 from simdx.decide.policy import Policy
-from simdx.panels.rules import matching
+from simdx.panels.schema import matching
 from simdx.types import NONE_OF_THESE, Float, Mask, Panel
 
 ROUND_FIGURES = Policy()

@@ -34,7 +34,7 @@ from simdx.methods.features import LexicalBasis, Lexicon, whole_words
 from simdx.methods.fitted import AnswerTable, Fitted, Settings, joined, recipe_of
 from simdx.methods.panel_data import Observations, PanelData, embed_read
 from simdx.methods.speed import named, part
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, content_hash
 

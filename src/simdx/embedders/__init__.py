@@ -2,15 +2,19 @@
 hub name, or `a+b`."""
 
 from functools import lru_cache
-from importlib import import_module
 
 from simdx import plugins
 from simdx.egress import admit
-from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
+from simdx.embedders.base import (
+    Embedder,
+    HashingEmbedder,
+    JointEmbedder,
+    WordLlamaEmbedder,
+    chunks,
+    embed_cached,
+    embed_texts,
+)
 from simdx.errors import BadInput
-
-# Each in a file of its name.
-_NAMED = {"wordllama": "WordLlamaEmbedder", "minilm": "MiniLMEmbedder", "hashing": "HashingEmbedder"}
 
 
 def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
@@ -38,8 +42,12 @@ def _loaded(name: str, may_ask_hub: bool) -> Embedder:
     parts = parts_of(name)
     if len(parts) > 1:
         return JointEmbedder([_loaded(p, may_ask_hub) for p in parts])
-    if name in _NAMED:
-        return getattr(import_module(f"simdx.embedders.{name}"), _NAMED[name])()
+    if name in ("wordllama", "hashing"):
+        return WordLlamaEmbedder() if name == "wordllama" else HashingEmbedder()
+    if name == "minilm":
+        from simdx.embedders.sentence import MiniLMEmbedder
+
+        return MiniLMEmbedder()
     if name.startswith("openai:"):
         from simdx.embedders.openai import OpenAIEmbedder
 

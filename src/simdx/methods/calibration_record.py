@@ -27,7 +27,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from simdx.abc.logs import expit, logit
 from simdx.disk import make_folder, seal_holds, sealed, write_atomically
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Bank, Float, content_hash
 
 # To which the sharpness of a bank is drawn, of the recipe alone and of the pool; how far the logarithm of

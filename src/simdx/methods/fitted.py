@@ -19,8 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
-from simdx.abc.typicality import Typicality
+from simdx.abc.space import Space, Typicality
 from simdx.egress import is_remote
 from simdx.errors import MissingExtra
 from simdx.methods.calibration_record import Calibration

@@ -32,8 +32,7 @@ import numpy as np
 
 from simdx.abc.logs import expit, log_softmax, logit, logsumexp
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
-from simdx.abc.typicality import Typicality
+from simdx.abc.space import Space, Typicality
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration, condition_log_odds

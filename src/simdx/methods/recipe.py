@@ -24,7 +24,7 @@ import numpy as np
 
 from simdx.abc.logs import log_softmax
 from simdx.abc.prior import Prior
-from simdx.abc.typicality import Typicality
+from simdx.abc.space import Typicality
 from simdx.disk import CannotWrite, arrays_hash
 from simdx.errors import BadInput
 from simdx.methods.calibration import calibrated

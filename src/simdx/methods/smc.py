@@ -26,7 +26,7 @@ from simdx.methods.panel_data import Observations, PanelData
 from simdx.types import Float, Int, Posterior, Trace
 
 if TYPE_CHECKING:
-    from simdx.bank.fresh import Usage
+    from simdx.bank.plan import Usage
 
 PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
@@ -206,8 +206,7 @@ class Live(Particles):
     """
 
     def __init__(self, data: PanelData, settings: Settings) -> None:
-        from simdx.bank.fresh import LiveSimulations
-        from simdx.bank.plan import BuildSettings, voice_for
+        from simdx.bank.plan import BuildSettings, LiveSimulations, voice_for
         from simdx.simulators import get_simulator
 
         super().__init__(data, settings)
@@ -236,7 +235,8 @@ class Live(Particles):
         return Inferred(posterior, trace, usage)
 
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
-        from simdx.abc.live import dirichlet_live, multinomial_live
+        from simdx.abc.dirichlet import dirichlet_live
+        from simdx.abc.particles import multinomial_live
 
         s, z, keys = self.settings, self.placed(observations), observations.keys
         common: dict[str, Any] = {

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from simdx.disk import create_once, load_arrays, make_folder, save_arrays
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.types import Bank, Float, Int, Mask, content_hash
 
 if TYPE_CHECKING:

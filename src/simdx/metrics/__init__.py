@@ -8,9 +8,8 @@ undefined metric is a `Value` without a number and with a reason.
 """
 
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, reliability
-from simdx.metrics.differential import compare_differentials
 from simdx.metrics.gaps import by_group
-from simdx.metrics.means import mean_values, spread
+from simdx.metrics.means import compare_differentials, mean_values, spread
 from simdx.metrics.resampling import (
     HEADLINE,
     bootstrap_intervals,
@@ -18,5 +17,13 @@ from simdx.metrics.resampling import (
     headline_values,
     paired_bootstrap,
 )
-from simdx.metrics.scores import auroc, confusion, gold_rank, ood_auroc
-from simdx.metrics.selective import entropy_strata, errors, risk_coverage, uncertainty
+from simdx.metrics.scores import (
+    auroc,
+    confusion,
+    entropy_strata,
+    errors,
+    gold_rank,
+    ood_auroc,
+    risk_coverage,
+    uncertainty,
+)

@@ -13,6 +13,7 @@ ECE, the interval holds every λ under which the observed ECE is no surprise.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,16 +35,6 @@ _SIMULATIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
-    """What a reliability diagram draws. Empty bins have n = 0 and zeros in the means."""
-
-    edges: Float  # (B + 1,)
-    n: Int  # (B,)
-    confidence: Float  # (B,) mean confidence of the bin
-    accuracy: Float  # (B,) share of correct predictions in the bin
-
-
-@dataclass(frozen=True, slots=True)
 class Temperature:
     """A fitted temperature and what it did to the split it was fitted on."""
 
@@ -59,12 +50,15 @@ def bin_of(confidence: Float, edges: Float = EDGES) -> Int:
     return np.searchsorted(edges[1:-1], confidence, side="left")
 
 
-def reliability(probabilities: ArrayLike, label_index: ArrayLike) -> Reliability:
+def reliability(probabilities: ArrayLike, label_index: ArrayLike) -> dict[str, Any]:
+    """What a reliability diagram draws: edges of the bins, and each bin's cases, confidence and accuracy;
+    an empty one has zeros."""
     confidence, correct = _top(*checked(probabilities, label_index))
     index = bin_of(confidence)
     n = np.bincount(index, minlength=N_BINS)
     sure, right = (np.bincount(index, weights=x, minlength=N_BINS) for x in (confidence, correct))
-    return Reliability(EDGES, n, sure / np.maximum(n, 1), right / np.maximum(n, 1))
+    own = np.maximum(n, 1)
+    return {"edges": EDGES, "n": n, "confidence": sure / own, "accuracy": right / own}
 
 
 def weighted_ece(w: Float, confidence: Float, outcome: Float, edges: Float = EDGES) -> Float:
@@ -147,19 +141,11 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
 # --------------------------------------------------------------------------- without its bias
 
 
-@dataclass(frozen=True, slots=True)
-class DebiasedEce:
-    """The median-unbiased figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
+def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> tuple[float, float, float]:
+    """The median-unbiased figure and the ends of its 95 % interval."""
     bins = reliability(p, y)
-    kept = bins.n > 0
-    n, sure, right = bins.n[kept], bins.confidence[kept], bins.accuracy[kept]
+    kept = bins["n"] > 0
+    n, sure, right = (bins[name][kept] for name in ("n", "confidence", "accuracy"))
     gap, weight = sure - right, n / n.sum()
     observed = float(weight @ np.abs(gap))
     curves = []
@@ -170,7 +156,7 @@ def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return DebiasedEce(value, min(first, value), max(last, value))
+    return value, min(first, value), max(last, value)
 
 
 def _crossing(values: Float, observed: float) -> float:
@@ -180,9 +166,11 @@ def _crossing(values: Float, observed: float) -> float:
     return float(np.interp(observed, values, _LAMBDAS))
 
 
-def ece_difference(first: DebiasedEce, second: DebiasedEce) -> tuple[float, float, float]:
+def ece_difference(
+    first: tuple[float, float, float], second: tuple[float, float, float]
+) -> tuple[float, float, float]:
     """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER)."""
-    gap = second.value - first.value
-    low = gap - np.hypot(second.value - second.low, first.high - first.value)
-    high = gap + np.hypot(second.high - second.value, first.value - first.low)
+    (value1, low1, high1), (value2, low2, high2) = first, second
+    gap = value2 - value1
+    low, high = gap - np.hypot(value2 - low2, high1 - value1), gap + np.hypot(high2 - value2, value1 - low1)
     return gap, float(low), float(high)

@@ -20,7 +20,6 @@ from simdx.metrics.resampling import (
     bootstrap_intervals,
     headline_values,
     interval_of,
-    p_value_of,
     resampled,
 )
 from simdx.metrics.scores import checked
@@ -55,7 +54,7 @@ def by_group(
         found[name] = {
             "n": n,
             **{metric: value.value for metric, value in values.items()},
-            "ci": {metric: interval.as_list() for metric, interval in intervals.items()},
+            "ci": {metric: interval.interval for metric, interval in intervals.items()},
             "too_small": n < SMALL,
             **({"undefined": reasons} if reasons else {}),
         }
@@ -124,10 +123,8 @@ def _gaps(p: Float, y: Int, inside: Mask, resamples: int, rng: np.random.Generat
         for i, row in enumerate(rows):
             row["inside"], row["outside"] = (None if np.isnan(v[i]) else float(v[i]) for v in point)
             difference = point[0][i] - point[1][i]
-            interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
-            row["low"], row["high"] = interval.low, interval.high
-            if interval.low is not None:
-                row["p_value"] = p_value_of(difference, draws[:, i])
+            found = interval_of(difference, draws[:, i], (-np.inf, np.inf))
+            row["low"], row["high"], row["p_value"] = found.low, found.high, found.p_value
     for row in rows:
         known = row["inside"] is not None and row["outside"] is not None
         row["gap"] = row["inside"] - row["outside"] if known else None

@@ -19,7 +19,6 @@ with as many errors.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,11 +38,13 @@ from simdx.metrics.scores import (
     Value,
     brier_terms,
     checked,
+    defined,
+    kept_at,
     nll_terms,
     predictions,
+    uncertainty,
     undefined,
 )
-from simdx.metrics.selective import kept_at, uncertainty
 from simdx.types import Float, Int, entropy_bits
 
 HEADLINE = (
@@ -75,31 +76,6 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 # --------------------------------------------------------------------------- intervals and differences
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An interval, or None at both ends with the reason; `estimate` is its middle, if not the metric."""
-
-    low: float | None
-    high: float | None
-    reason: str | None = None
-    estimate: float | None = None
-
-    def as_list(self) -> list[float] | None:
-        return None if self.low is None or self.high is None else [self.low, self.high]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Metric of the second method minus that of the first, on the same cases."""
-
-    resamples: int
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
-    reason: str | None = None
-
-
 def bootstrap_intervals(
     probabilities: ArrayLike,
     label_index: ArrayLike,
@@ -108,17 +84,17 @@ def bootstrap_intervals(
     metrics: Sequence[str] = HEADLINE,
     resamples: int = 2000,
     rng: np.random.Generator,
-) -> dict[str, Interval]:
+) -> dict[str, Value]:
     """A bootstrap interval for each metric, all from the same resamples of cases."""
     p, y = checked(probabilities, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Interval(None, None, NO_CASES) for name in metrics}
+        return dict.fromkeys(metrics, undefined(NO_CASES))
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
     found = intervals_of(WeightedMetrics(p, y, metrics, labels), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found:
-        one = debiased_ece(p, y, rng)
-        found["ece"] = Interval(one.low, one.high, estimate=one.value)
+        value, low, high = debiased_ece(p, y, rng)
+        found["ece"] = Value(value, low=low, high=high)
     return found
 
 
@@ -129,7 +105,7 @@ def intervals_of(
     *,
     resamples: int = 2000,
     rng: np.random.Generator,
-) -> dict[str, Interval]:
+) -> dict[str, Value]:
     """Intervals of a statistic of counts (B, N) with a column for each of `spans`, which clip them."""
     _check(resamples)
     point = statistic(np.ones((1, n)))[0]
@@ -146,49 +122,38 @@ def paired_bootstrap(
     metrics: Sequence[str] = PAIRED,
     resamples: int = 10_000,
     rng: np.random.Generator,
-) -> dict[str, Difference]:
+) -> dict[str, Value]:
     """Differences second − first with intervals and p-values from one set of shared resamples."""
     a, y = checked(first, label_index)
     b, _ = checked(second, label_index)
     _check(resamples)
     if not y.size:
-        return {name: Difference(resamples, reason=NO_CASES) for name in metrics}
+        return dict.fromkeys(metrics, undefined(NO_CASES))
     one, two = WeightedMetrics(a, y, metrics, labels), WeightedMetrics(b, y, metrics, labels)
-    unit = np.ones((1, len(y)))
-    point = (two(unit) - one(unit))[0]
-    draws = resampled(lambda w: two(w) - one(w), len(y), resamples, rng)
-    found = {}
-    for i, name in enumerate(metrics):
-        span = _RANGE.get(name, (0.0, 1.0))[1]
-        interval = interval_of(point[i], draws[:, i], (-span, span))
-        difference = None if np.isnan(point[i]) else float(point[i])
-        p_value = None if interval.low is None else p_value_of(point[i], draws[:, i])
-        ends = interval.low, interval.high
-        found[name] = Difference(resamples, difference, *ends, p_value, interval.reason)
+    most = {name: _RANGE.get(name, (0.0, 1.0))[1] for name in metrics}
+    spans = {name: (-span, span) for name, span in most.items()}
+    found = intervals_of(lambda w: two(w) - one(w), len(y), spans, resamples=resamples, rng=rng)
     if "ece" in found and not np.array_equal(a, b):
         gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
         towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
         p_value = math.erfc(1.96 / math.sqrt(2) * abs(gap) / max(towards_zero, 1e-12))
-        found["ece"] = Difference(resamples, gap, low, high, p_value)
+        found["ece"] = Value(gap, low=low, high=high, p_value=p_value)
     return found
 
 
-def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interval:
+def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Value:
     """The 95 % percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
-        return Interval(None, None, "the metric is undefined on these cases")
+        return undefined("the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
-        return Interval(None, None, f"undefined in {draws.size - good.size} of {draws.size} resamples")
-    low, high = np.quantile(good, [0.025, 0.975]) - (good.mean() - point)
-    return Interval(float(np.clip(low, *span)), float(np.clip(high, *span)))
-
-
-def p_value_of(difference: float, draws: Float) -> float:
-    """Two-sided; the slack keeps two identical methods at p = 1 in spite of rounding."""
-    good = draws[~np.isnan(draws)]
-    extreme = np.abs(good - good.mean()) >= abs(difference) - 1e-12
-    return (1 + int(extreme.sum())) / (1 + good.size)
+        return Value(float(point), f"undefined in {draws.size - good.size} of {draws.size} resamples")
+    mean = good.mean()
+    low, high = np.clip(np.quantile(good, [0.025, 0.975]) - (mean - point), *span)
+    # The slack keeps two identical methods at p = 1 in spite of rounding.
+    extreme = int((np.abs(good - mean) >= abs(point) - 1e-12).sum())
+    p_value = (1 + extreme) / (1 + good.size)
+    return Value(float(point), None, float(low), float(high), p_value)
 
 
 def _check(resamples: int) -> None:
@@ -312,10 +277,7 @@ def headline_values(
         return dict.fromkeys((*HEADLINE, *further), undefined(NO_CASES))
     found = WeightedMetrics(p, y, labels=labels)(np.ones((1, len(y))))[0]
     reasons = _reservations(p, y)
-    values = {
-        name: Value(None if np.isnan(value) else float(value), reasons.get(name))
-        for name, value in zip(HEADLINE, found, strict=True)
-    }
+    values = {name: defined(value, reasons.get(name)) for name, value in zip(HEADLINE, found, strict=True)}
     return values | {name: Value(metric(p, y)) for name, metric in further.items()}
 
 
@@ -358,8 +320,8 @@ def evaluate_probabilities(
     debiased = None
     if rng is not None:
         found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
-        ci = {name: interval.as_list() for name, interval in found.items()}
-        debiased = found["ece"].estimate
+        ci = {name: interval.interval for name, interval in found.items()}
+        debiased = found["ece"].value
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
     return {

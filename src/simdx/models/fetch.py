@@ -17,8 +17,7 @@ from filelock import FileLock
 from simdx.disk import CannotWrite, make_folder
 from simdx.errors import RunFailed
 from simdx.models.hub import hub, hub_answers
-from simdx.models.registry import Weights, Wheels, describe
-from simdx.models.verify import folder_of, strangers, verify, verify_or_explain
+from simdx.models.registry import Weights, Wheels, describe, folder_of, strangers, verify, verify_or_explain
 
 Report = Callable[[str], None]
 _RANDOM = 8  # characters `tempfile` adds to a prefix

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from simdx.errors import BadInput
-from simdx.models.verify import is_installed
+from simdx.models.registry import is_installed
 from simdx.panels.schema import LabelFile, PanelFile
 from simdx.rows import read_mapping
 from simdx.types import Panel
@@ -76,7 +76,7 @@ def _with_second_expert(source: PanelSource) -> PanelSource:
     """
     if source.panel.embedder != LIGHT or os.environ.get("SIMDX_FAST") or not is_installed("minilm"):
         return source
-    from simdx.embedders.minilm import can_run
+    from simdx.embedders.sentence import can_run
 
     if not can_run():
         return source

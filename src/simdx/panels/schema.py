@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -59,7 +62,7 @@ class LabelFile(BaseModel):
 
 
 class ReviewRuleFile(BaseModel):
-    """Phrases, or a regular expression that `panels.rules` takes."""
+    """Phrases, or a regular expression that RE2 takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,8 +73,6 @@ class ReviewRuleFile(BaseModel):
 
     @model_validator(mode="after")
     def _something_safe_to_look_for(self) -> ReviewRuleFile:
-        from simdx.panels.rules import pattern_problem
-
         if not self.phrases and not self.pattern:
             raise ValueError(f"review rule '{self.name}' has neither phrases nor a pattern")
         if self.pattern is not None and (problem := pattern_problem(self.pattern)):
@@ -164,3 +165,61 @@ class PanelFile(BaseModel):
             examples=tuple(Example(**example.model_dump()) for example in self.examples),
             labels=tuple(Label(**label.model_dump()) for label in self.labels),
         )
+
+
+# --------------------------------------------------------------------------- review rules
+#
+# Features of the case's own words that call for a person, however sure the answer: a list of phrases, or a
+# regular expression. Phrases match whole words, ignoring case and spacing. Expressions come from a file that
+# may not be ours, so RE2 runs them: its time grows with the length of the text alone, whatever the
+# expression. It has no back-references and no look-around; `\w`, `\d` and `\b` know ASCII letters only (`\pL`
+# is any letter).
+
+
+LONGEST_PATTERN = 200
+LARGEST_PROGRAM = 800  # instructions of RE2; a step through the text may visit each
+SCANNED = 200_000  # characters of a case that rules read
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Why a regular expression is refused, or None when it may be used."""
+    if len(pattern) > LONGEST_PATTERN:
+        return f"is over {LONGEST_PATTERN} characters"
+    import re2
+
+    try:
+        if _expression(pattern).programsize > LARGEST_PROGRAM:
+            return "is too large: make its repeats shorter"
+    except (re2.error, UnicodeEncodeError) as error:
+        said = error.args[0].decode("utf-8", "replace") if isinstance(error, re2.error) else "malformed"
+        return f"is not a regular expression that RE2 takes ({said})"
+    return None
+
+
+def matching(rules: Sequence[ReviewRule], text: str) -> list[ReviewRule]:
+    """The rules a case's text meets, in their order."""
+    if not rules:
+        return []
+    flat = " ".join(text[:SCANNED].split()).casefold().encode("utf-8", "replace").decode("utf-8")
+    return [rule for rule in rules if _meets(rule, flat)]
+
+
+def _meets(rule: ReviewRule, flat: str) -> bool:
+    if any(_phrase(phrase).search(flat) for phrase in rule.phrases):
+        return True
+    return rule.pattern is not None and _expression(rule.pattern).search(flat) is not None
+
+
+@lru_cache(maxsize=512)
+def _phrase(phrase: str) -> re.Pattern[str]:
+    words = r"\s".join(re.escape(word) for word in phrase.casefold().split())
+    return re.compile(rf"(?<!\w){words}(?!\w)")
+
+
+@lru_cache(maxsize=128)
+def _expression(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.case_sensitive, options.log_errors, options.max_mem = False, False, 1 << 20
+    return re2.compile(pattern, options)

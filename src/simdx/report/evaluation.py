@@ -16,8 +16,7 @@ from simdx.evaluation import Evaluation
 from simdx.metrics import HEADLINE
 from simdx.metrics.gaps import SMALL
 from simdx.panels import disclaimer
-from simdx.report import plots
-from simdx.report.page import fill
+from simdx.report.page import entropy_plot, fill, ternary_plot
 from simdx.report.terminal import escape
 from simdx.types import Panel, entropy_bits
 
@@ -165,8 +164,8 @@ def render_evaluation(
         outside_scores=OUTSIDE_SCORES,
         set_notes=set_notes,
         none_words=none_words,
-        entropy_drawing=plots.entropy_plot(bits[right], bits[~right], outside, most),
-        simplex_drawing=plots.ternary_plot(result.arrays["among_labels"], y, result.labels) if three else "",
+        entropy_drawing=entropy_plot(bits[right], bits[~right], outside, most),
+        simplex_drawing=ternary_plot(result.arrays["among_labels"], y, result.labels) if three else "",
         gaps=record["audit"],
         small=SMALL,
         worst=list(_worst(result, answers or {}, show_texts)),

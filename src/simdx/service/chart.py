@@ -27,7 +27,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from simdx.markup import words_of
+from simdx.rows import words_of
 from simdx.service.config import Limits
 from simdx.service.wire import Problem
 

@@ -15,7 +15,7 @@ import platformdirs
 
 from simdx.egress import is_loopback_host
 from simdx.errors import BadInput
-from simdx.models.verify import home
+from simdx.models.registry import home
 from simdx.panels.load import PACKAGED
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.

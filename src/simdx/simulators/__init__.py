@@ -8,13 +8,19 @@ scripted                           no model: deterministic texts
 NAME or NAME:REST                  one that another package brings (`simdx.plugins`)
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simdx import plugins
 from simdx.errors import BadInput
 from simdx.models.registry import REGISTRY
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator, TokenLogprobs, ask, ask_all
+
+if TYPE_CHECKING:
+    from simdx.simulators.openai import Endpoints
 
 DEFAULT = "smollm2"
 
@@ -43,6 +49,29 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
     from simdx.simulators.llamacpp import LlamaCppSimulator
 
     return LlamaCppSimulator(name if name.endswith(".gguf") else locate(name), name=identity, **options)
+
+
+def open_endpoints(names: Sequence[str]) -> Endpoints:
+    """`openai:MODEL@URL` names, all of one model; a scripted simulator stands in for a server in trials."""
+    from simdx.simulators.openai import Endpoints
+
+    models = sorted({_model_of(name) for name in names})
+    if len(models) > 1:
+        raise BadInput(
+            f"the endpoints serve different models ({', '.join(models)}): a bank is drawn from one"
+        )
+    if len(set(names)) < len(names):
+        raise BadInput("an --endpoint is named twice")
+    # Labels alone are sent, to servers the caller names: naming them is the permission.
+    return Endpoints("".join(models), [get_simulator(name, allow_remote=True) for name in names])
+
+
+def _model_of(name: str) -> str:
+    if name.startswith("openai:"):
+        return name.removeprefix("openai:").partition("@")[0]
+    if name.startswith("scripted"):
+        return "scripted"
+    raise BadInput(f"'{name[:200]}' is not an endpoint: write openai:MODEL@http://host:port/v1")
 
 
 def identity_of(name: str) -> str:

@@ -71,7 +71,7 @@ class LlamaCppSimulator:
     def _answer(self, request: Request) -> Completion:
         started = time.monotonic()
         try:
-            reply = self._server.handle_chat_completions(body_of(request))
+            reply = self._server.handle_chat_completions(_body(request))
         except Exception as error:
             refused = f"llama.cpp refused the request ({type(error).__name__})"
             return failed(refused, time.monotonic() - started)
@@ -103,7 +103,7 @@ def free_cores() -> int:
     return max(1, min(cores, round(cores - busy)))
 
 
-def body_of(request: Request) -> dict[str, Any]:
+def _body(request: Request) -> dict[str, Any]:
     messages = request.messages
     if request.opening:  # llama.cpp continues an assistant message that comes last
         messages.append({"role": "assistant", "content": request.opening})

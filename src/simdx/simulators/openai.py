@@ -10,18 +10,29 @@ import email.utils
 import itertools
 import os
 import random
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from pydantic import AliasPath, BaseModel, Field, ValidationError
 
-from simdx.egress import Elsewhere, is_loopback, open_client, split_name
+from simdx.egress import Elsewhere, is_loopback, is_remote, open_client, split_name
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed, probe, stream
+from simdx.simulators.base import (
+    Capabilities,
+    Completion,
+    Request,
+    Simulator,
+    TokenLogprobs,
+    ask,
+    failed,
+    probe,
+    stream,
+)
 
 T = TypeVar("T")
 CONCURRENCY = 8  # requests under way: enough for a server to batch
@@ -279,3 +290,93 @@ def call(send: Callable[..., Any], **body: Any) -> str:
     except Exception as error:
         # The transport has error types of its own for replies that break off half-way.
         raise Passing(f"the exchange with the server broke off ({type(error).__name__})") from None
+
+
+# --------------------------------------------------------------------------- several servers
+#
+# One simulator out of several servers of the same model, for building a bank faster. Each request goes to the
+# server with the most room. One that fails a request is passed over for a while, longer each time, and the
+# request is asked of another; only when every server has failed it is it a failure.
+
+
+FIRST_REST = 2.0  # seconds a server is passed over after a failure; doubles with each in a row
+LONGEST_REST = 120.0
+
+
+@dataclass(slots=True, eq=False)
+class _Server:
+    simulator: Simulator
+    under_way: int = 0
+    answered: int = 0
+    failed: int = 0
+    failures_in_a_row: int = 0
+    resting_until: float = 0.0
+
+
+class Endpoints:
+    """A simulator that spreads requests over others. `model` names what they all serve."""
+
+    lockstep = False
+
+    def __init__(self, model: str, simulators: Sequence[Simulator], *, first_rest: float = FIRST_REST):
+        if not simulators:
+            raise BadInput("give at least one --endpoint")
+        self.id = f"endpoints:{model}"  # not the addresses: answers stay good when a server moves
+        self.concurrency = sum(s.concurrency for s in simulators)
+        self.remote = any(is_remote(s) for s in simulators)
+        self._servers = [_Server(s) for s in simulators]
+        self._first_rest = first_rest
+        self._lock = threading.Lock()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What every server can do."""
+        found = [server.simulator.capabilities for server in self._servers]
+        return Capabilities(*(all(getattr(c, f.name) for c in found) for f in fields(Capabilities)))
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        return stream(requests, self._answer, self.concurrency)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.simulator.close()
+
+    def report(self) -> list[dict[str, Any]]:
+        """What each server did."""
+        return [{"server": s.simulator.id, "answered": s.answered, "failed": s.failed} for s in self._servers]
+
+    def _answer(self, request: Request) -> Completion:
+        left, completion = list(self._servers), failed("no server was asked")
+        while left and not completion.ok:
+            server = self._take(left)
+            left.remove(server)
+            completion = failed("the server broke off")
+            try:
+                completion = ask(server.simulator, request)
+            finally:
+                self._give_back(server, completion.ok)
+        return completion
+
+    def _take(self, servers: Sequence[_Server]) -> _Server:
+        """The least loaded of them; one that rests only where no other is left."""
+        with self._lock:
+            now = time.monotonic()
+
+            def readiness(s: _Server) -> tuple[bool, float, float]:
+                return s.resting_until > now, s.under_way / s.simulator.concurrency, s.resting_until
+
+            chosen = min(servers, key=readiness)
+            chosen.under_way += 1
+            return chosen
+
+    def _give_back(self, server: _Server, ok: bool) -> None:
+        with self._lock:
+            server.under_way -= 1
+            if ok:
+                server.answered += 1
+                server.failures_in_a_row, server.resting_until = 0, 0.0
+                return
+            rest = min(LONGEST_REST, self._first_rest * 2**server.failures_in_a_row)
+            server.failed += 1
+            server.failures_in_a_row += 1
+            server.resting_until = time.monotonic() + rest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simdx.markup import data_blocks, words_of
+from simdx.rows import data_blocks, words_of
 
 
 @pytest.mark.parametrize(
