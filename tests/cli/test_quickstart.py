@@ -22,6 +22,22 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> object:
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "register"),
+    [
+        (("parcel delivery is late", "wrong item received"), "general"),
+        (("migraine", "parcel delivery is late"), "clinician"),
+        (("late delivery", "wrong item received"), "clinician"),  # one that the library does not know
+    ],
+)
+def test_everyday_topics_are_no_patients(cli: Cli, tmp_path: Path, labels, register: str) -> None:
+    named = [part for label in labels for part in ("--label", label)]
+    assert cli("panel", "new", tmp_path / "new.yaml", *named).code == 0
+    assert load_source(tmp_path / "new.yaml").panel.register == register
+    assert cli("panel", "new", tmp_path / "told.yaml", *named, "--register", "patient").code == 0
+    assert load_source(tmp_path / "told.yaml").panel.register == "patient"
+
+
 def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     out = tmp_path / "tickets"
     # labels, a line for each, the texts asked for again and approved, a case

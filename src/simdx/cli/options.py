@@ -43,7 +43,11 @@ Fast = Annotated[bool, "--fast", "Use the light embedder alone, even where MiniL
 Network = Annotated[str | None, "--network", "For abi: the folder of the trained network."]
 Populations = Annotated[int, "--populations", "T: the tolerance keeps 2^-T of the prior mass."]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
-Register = Annotated[str, "clinician | patient | case-report | plain | general."]
+Register = Annotated[
+    str,
+    "clinician | patient | case-report | plain | general. Default: general where every label is an everyday "
+    "topic of the library, else clinician.",
+]
 TextColumn = Annotated[str, "--text-column", "Column of the text."]
 Resamples = Annotated[int, Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
 

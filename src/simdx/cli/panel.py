@@ -66,7 +66,7 @@ def show(name: PanelArgument) -> Told:
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
     label: Annotated[Many, "NAME or NAME=DESCRIPTION; repeatable."] = None,
-    register: options.Register = "clinician",
+    register: options.Register = "",
 ) -> Told:
     """Make a panel file, with comments where there is something to decide."""
     from simdx.bank.plan import weak_model_words
@@ -74,6 +74,7 @@ def new(
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
     labels = {name.strip(): description.strip() for name, _, description in given}
+    register = register or register_of(labels)
     parse_panel({"labels": [name.strip() for name, _, _ in given], "register": register}, where=path.name)
     if path.exists():
         raise BadInput(f"{path} exists already: nothing was written; choose another name")
@@ -109,6 +110,12 @@ def new(
 def near(name: str, medical: bool = True) -> str:
     """The library's conditions, or topics, nearest in meaning to a label that it does not know."""
     return ", ".join(match.condition.name for match in find(name, 3, medical=medical))
+
+
+def register_of(labels: Iterable[str]) -> str:
+    """What labels that are all everyday topics of the library say of their texts; else the default."""
+    found = [meant_by(name) for name in labels]
+    return "general" if found and all(f and not f.condition.medical for f in found) else "clinician"
 
 
 def from_library(labels: Iterable[str], register: str) -> dict[str, Condition]:

@@ -19,7 +19,7 @@ from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
 from simdx.cli.options import Many, verb
 from simdx.cli.output import ask, note, say
-from simdx.cli.panel import from_library, near
+from simdx.cli.panel import from_library, near, register_of
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
 from simdx.errors import BadInput
 from simdx.library import meant_by
@@ -35,7 +35,7 @@ SAMPLE = 3  # texts a label, shown before the rest is asked for
 def quickstart(
     labels: Annotated[Many, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="Labels.")] = None,
     out: Annotated[Path, "The folder for panel, bank and calibration."] = Path("panel"),
-    register: options.Register = "clinician",
+    register: options.Register = "",
     simulator: Annotated[str | None, "Model for the bank: NAME, FILE.gguf, openai:MODEL@URL."] = None,
     per_label: Annotated[int, Option(min=SAMPLE, help="Texts wanted per label.")] = 40,
     text: Annotated[Many, "A case to classify; default: it is asked for."] = None,
@@ -102,6 +102,7 @@ def _write_panel(file: Path, given: list[tuple[str, str]], register: str, yes: b
     found = list(given)
     while not given and (name := ask(f"label {len(found) + 1} (Enter: no more): ")):
         found.append((name, ""))
+    register = register or register_of(name for name, _ in found)
     parse_panel({"labels": [name for name, _ in found], "register": register}, where="not written")
     labels: dict[str, str] = {}
     for name, said in found:
