@@ -95,6 +95,7 @@ def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: P
     world = classifier.fitted.world
     named = {c.name for c, beside in zip(world.conditions, world.outside, strict=True) if beside}
     assert named == {c.name for c in library.conditions()} - library.related_to(classifier.panel.labels)
+    assert classifier.fitted.calibration.share == 0.5  # its texts are too unlike one another to choose
     cases = rows("headache_cases.jsonl")
     table = classifier.infer_batch([case["text"] for case in cases])
     given = [classifier.outcomes[i] for i in table.posterior.argmax(axis=1)]

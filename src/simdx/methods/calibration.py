@@ -169,8 +169,8 @@ def rehearse(
         if data.embedded.background is None:
             return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
-    found = calibrate(data.panel.names, *rehearsal(data, bandwidth, writer, progress), weight)
-    return with_world(data, found)
+    scores, of_library = rehearsal(data, bandwidth, writer, progress), data.bank.name.endswith(OF_LIBRARY)
+    return with_world(data, calibrate(data.panel.names, *scores, weight, of_library))
 
 
 def rehearsal(
@@ -250,8 +250,13 @@ def calibrate(
     inside: Sequence[HeldOutScores],
     beyond: HeldOutScores | None,
     weight: float = record.SECOND_WEIGHT,
+    of_library: bool = False,
 ) -> Calibration:
-    """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them."""
+    """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them.
+
+    Texts of the library are unlike one another on purpose, and one held out says too little of real ones: a
+    bank of them keeps equal shares.
+    """
     from simdx.metrics.calibration import ece
 
     own = inside[0]
@@ -266,7 +271,7 @@ def calibrate(
         tried = Calibration(sharpness=sharpness, weight=weight, share=share)
         return float(np.mean([log_loss(h.among_labels(tried), h.label_index) for h in inside]))
 
-    share = 0.5 if own.kernel is None else _share(loss)
+    share = 0.5 if own.kernel is None or of_library else _share(loss)
     rehearsed = least_loss(lambda sharpness: loss(sharpness, share))
     sharpness = _drawn(rehearsed, pooled=pooled)
     if outside is None:
