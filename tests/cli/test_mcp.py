@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client, StdioServerParameters  # here: it keeps the sys.stderr of its import
 
 from simdx.cli.serve import server
 from simdx.errors import NotAllowed
@@ -14,8 +15,6 @@ TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks a
 
 
 def call(where: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    from mcp import Client  # slow to import, and every worker collects every file
-
     async def ask() -> list[Any]:
         async with Client(where) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
@@ -25,8 +24,6 @@ def call(where: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 
 def test_a_client_lists_and_asks_over_standard_input_and_output() -> None:
-    from mcp import StdioServerParameters
-
     started = StdioServerParameters(
         command=sys.executable,
         args=["-m", "simdx", "mcp", "--panel", "oral-lesions"],

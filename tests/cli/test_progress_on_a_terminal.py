@@ -76,6 +76,7 @@ def test_a_build_in_a_pipe_draws_nothing(tmp_path: Path, cli: Cli) -> None:
     assert line.startswith("scripted: has ")
 
 
+@pytest.mark.slow
 def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: Cli) -> None:
     code, out, seen = on_a_terminal(*LIVE, width=120)
     assert code == 0, seen

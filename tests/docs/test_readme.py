@@ -13,6 +13,7 @@ README = ROOT / "README.md"
 MOST_WORDS = 35_000  # of all pages under docs
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     blocks = [block for block in runnable(README) if not block.remark.startswith("not run: ")]
     assert {block.language for block in blocks} == {"bash", "python"}
