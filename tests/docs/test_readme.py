@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from docs.tools import figures, outputs
 from tests.conftest import ROOT
 from tests.docs.test_tutorial import run_block, runnable
