@@ -133,12 +133,11 @@ def main() -> None:
     panels = json.loads(OUT.read_text(encoding="utf-8"))["panels"] if OUT.is_file() else {}
     for said in sys.argv[1:]:
         name, _, files = said.partition("=")
-        panels[name] = measured(*files.split(":"))
+        panels[name] = {"recipe": RECIPE_VERSION} | measured(*files.split(":"))
         print(name, json.dumps(panels[name]), flush=True)
         record = {
             **records.heading("python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…"),
             "version": __version__,
-            "recipe": RECIPE_VERSION,
             "embedder": EMBEDDER,
             "panels": panels,
         }
