@@ -400,6 +400,19 @@ class Answer(Part):
         near = [(n.condition, n.probability, n.emergency) for n in self.outside.nearest]
         return outside_words((self.out_of_class or 0.0) > lead, lead, near)
 
+    def quoted(self, text: str, part: str) -> list[tuple[str, bool]]:
+        """A part of the text in pieces, each with whether it is denied."""
+        at, done = text.find(part), 0
+        if at < 0:  # put together of sentences that the text separates otherwise
+            return [(part, False)]
+        pieces: list[tuple[str, bool]] = []
+        for span in self.spans:
+            start, end = max(span.start - at, done), min(span.end - at, len(part))
+            if span.assertion == "negated" and start < end:
+                pieces += [(part[done:start], False), (part[start:end], True)]
+                done = end
+        return [piece for piece in (*pieces, (part[done:], False)) if piece[0]]
+
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""
         return self.model_dump(mode="json")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -60,12 +59,6 @@ class Section:
             if end in ends:
                 out.append(("", "unexplained"))
         return out
-
-    def quoted(self, part: str) -> list[tuple[str, bool]]:
-        """A part of the text in pieces, each with whether it is denied."""
-        denied = [self.text[s.start : s.end] for s in self.answer.spans if s.assertion == "negated"]
-        cut = re.split("(" + "|".join(map(re.escape, denied)) + ")", part) if denied else [part]
-        return [(piece, i % 2 == 1) for i, piece in enumerate(cut) if piece]
 
     @property
     def provenance(self) -> str:

@@ -1,6 +1,7 @@
 """An answer in the terminal: at most twelve lines of 80 columns, and the rest on request."""
 
 import math
+import re
 
 from rich.console import Console
 from rich.markup import escape as escape_markup
@@ -83,19 +84,18 @@ def _print_beyond(answer: Answer, console: Console, text: str) -> None:
         _line(console, said, lead="  ", style="bold")
     for sentence in answer.unexplained[:2]:
         _line(console, f"not explained by {answer.leading_label}: “{sentence}”", lead="  ")
-    if denied := _denied(answer, text):
+    denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
+    if text and denied:
         console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))
-
-
-def _denied(answer: Answer, text: str) -> list[str]:
-    return [text[span.start : span.end] for span in answer.spans if text and span.assertion == "negated"]
 
 
 def _part(part: SentenceEffect, answer: Answer, text: str, lead: str, room: int) -> Text:
     """A part of the case as it is quoted; what it denies is struck through, for it supports nothing."""
-    quoted = Text(f"{lead}“{_short(part.text, room)}”")
-    quoted.highlight_words([" ".join(plain(words).split()) for words in _denied(answer, text)], "strike")
-    return quoted
+    said = Text()
+    for piece, denied in answer.quoted(text, part.text):
+        said.append(re.sub(r"\s+", " ", plain(piece)), style="strike" if denied else "")
+    said.truncate(room, overflow="ellipsis")
+    return Text(f"{lead}“").append_text(said).append("”")
 
 
 def _print_sentences(answer: Answer, console: Console, text: str) -> None:
