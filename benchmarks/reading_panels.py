@@ -4,17 +4,20 @@
 
 Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy
 among the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the
-way that the bank chooses. The library is left out, so that only the reading differs. `words` compares what to
-do with denials in a regression on the bank's words: delete them, make them features of their own, or give
-them a row of their own beside that of what is said. `windows`, on panels of long texts: the mean log
-posterior of windows. `methods`, where a network is named (`simdx abi train`): accuracy of each method with
-plain and with the chosen reading. The films are reports of the Indiana University collection
+way that the bank chooses. The library is left out, so that only the reading differs. `ways` is the fast path
+(wordllama alone); `default` has `plain` and the chosen way as a panel is answered where MiniLM is installed.
+`words` compares what to do with denials in a regression on the bank's words: delete them, make them features
+of their own, or give them a row of their own beside that of what is said. `windows`, on panels of long texts:
+the mean log posterior of windows. `methods`, where a network is named (`simdx abi train`): accuracy of each
+method with plain and with the chosen reading. The films are reports of the Indiana University collection
 (Demner-Fushman et al. 2016, Open-i) as benchmarks/films.py takes them.
 """
 
 import json
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +39,10 @@ from simdx.methods.panel_data import RECIPE_VERSION
 from simdx.metrics import paired_bootstrap
 from simdx.panels import load_source
 from simdx.reading import CUT, DENIED, FOUND, PLAIN, as_read
-from simdx.types import Bank, Float, Int
+from simdx.types import Bank, Float, Int, Panel
 
 OUT = Path(__file__).resolve().parent.parent / "results" / "reading" / "panels.json"
-EMBEDDER = "wordllama"  # MiniLM is left out too, where it is installed
+FAST = "wordllama"
 METHODS = ("m-smc", "d-smc", "abi", "centroid", "tfidf", "bank-logistic")
 LONG, WINDOW = 300, 120  # words: of a long text, by the median; of a window
 
@@ -47,12 +50,29 @@ LONG, WINDOW = 300, 120  # words: of a long text, by the median; of a window
 def measured(panel: str, inside: str, outside: str = "", network: str = "") -> dict[str, Any]:
     """Every way on one panel."""
     source = load_source(panel)
-    bank, chosen = packaged_bank(source), replace(source.panel, world=False, embedder=EMBEDDER)
-    cases = records.cases_of(chosen.names, Path(inside), Path(outside) if outside else None)
-    way, rows, plain = choose_reading(bank), dict[str, Any](), None
-    for reading in dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)):
-        data = PanelData.prepare(chosen, bank, get_embedder(EMBEDDER), reading=reading)
-        data = replace(data, calibration=rehearse(data))
+    bank = packaged_bank(source)
+    cases = records.cases_of(source.panel.names, Path(inside), Path(outside) if outside else None)
+    way = choose_reading(bank)
+    opened = partial(_opened, replace(source.panel, world=False), bank)
+    ways = by_ways(partial(opened, FAST), dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)), cases)
+    found = {"n": len(cases.truth), "chosen": way, "ways": ways}
+    if (default := source.panel.embedder) != FAST:
+        found["default"] = {"embedder": default} | by_ways(partial(opened, default), (PLAIN, way), cases)
+    found["words"] = by_words(bank, cases.texts, cases.truth)
+    return found | ({"methods": by_methods(panel, way, cases, network)} if network else {})
+
+
+def _opened(panel: Panel, bank: Bank, embedder: str, reading: str) -> PanelData:
+    data = PanelData.prepare(replace(panel, embedder=embedder), bank, get_embedder(embedder), reading=reading)
+    return replace(data, calibration=rehearse(data))
+
+
+def by_ways(opened: Callable[[str], PanelData], ways: Iterable[str], cases: records.Cases) -> dict[str, Any]:
+    """Each way's figures, the first of them being the one to differ from."""
+    rows, plain = dict[str, Any](), None
+    for reading in ways:
+        data = opened(reading)
+        assert data.calibration is not None
         seen = scores_of(data, data.observe(cases.texts), cases.truth)
         among = seen.posterior(replace(data.calibration, outside=None))
         plain = among if plain is None else plain
@@ -63,9 +83,7 @@ def measured(panel: str, inside: str, outside: str = "", network: str = "") -> d
         rows[reading] = against(plain, among, cases.truth) | {"auroc": auroc}
         if reading == PLAIN and np.median([len(text.split()) for text in cases.texts]) > LONG:
             rows["windows"] = against(plain, by_windows(data, cases.texts), cases.truth)
-    words = by_words(bank, cases.texts, cases.truth)
-    found = {"n": len(cases.truth), "chosen": way, "ways": rows, "words": words}
-    return found | ({"methods": by_methods(panel, way, cases, network)} if network else {})
+    return rows
 
 
 def by_methods(panel: str, way: str, cases: records.Cases, network: str) -> dict[str, dict[str, float]]:
@@ -73,7 +91,7 @@ def by_methods(panel: str, way: str, cases: records.Cases, network: str) -> dict
     for method in METHODS:
         for reading in (PLAIN, way):
             settings = {"network": network} if method == "abi" else {}
-            classifier = Classifier(panel, method=method, embedder=EMBEDDER, reading=reading, **settings)
+            classifier = Classifier(panel, method=method, embedder=FAST, reading=reading, **settings)
             among = classifier.predict_proba(cases.texts)
             out.setdefault(method, {})[reading] = round(records.accuracy(among, cases.truth), 4)
     return out
@@ -138,7 +156,7 @@ def main() -> None:
         record = {
             **records.heading("python benchmarks/reading_panels.py NAME=PANEL:CASES[:OUTSIDE[:NETWORK]]…"),
             "version": __version__,
-            "embedder": EMBEDDER,
+            "embedder": FAST,
             "panels": panels,
         }
         records.write_record(OUT, record)
