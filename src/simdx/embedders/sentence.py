@@ -175,6 +175,8 @@ def _session(weights: dict[str, Float]) -> Any:
 
     graph, held = _graph(weights)
     options = onnxruntime.SessionOptions()
+    # Higher levels join sums and norms into SkipLayerNormalization, which runs on one core and is slower.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     # A thread waits so long for the next operator and then sleeps: cores are left to others between texts.
     options.add_session_config_entry("session.intra_op.spin_duration_us", "20")
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in held.values()]
@@ -206,7 +208,6 @@ def _graph(weights: dict[str, Float]) -> tuple[bytes, dict[str, Float]]:
         return node("MatMul", [x, weight(f"{name}.weight", weights[f"{name}.weight"].T)])
 
     def normed(x: str, name: str, *beside: str) -> str:
-        # SkipLayerNormalization does both, and takes twice the time.
         for other in beside:
             x = node("Add", [x, other])
         norm = [named(f"{name}.LayerNorm.weight"), named(f"{name}.LayerNorm.bias")]
