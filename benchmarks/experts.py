@@ -84,7 +84,8 @@ class Panel:
 
 def first(held: HeldOutScores) -> HeldOutScores:
     """The first expert alone."""
-    return replace(held, features=None if held.features is None else held.features[:, FIRST], second=None)
+    features = None if held.features is None else held.features[:, FIRST]
+    return replace(held, features=features, second=None, direction=None)
 
 
 def second(held: HeldOutScores) -> HeldOutScores:
@@ -152,7 +153,7 @@ def measured(posterior: Float, truth: Int, rng: np.random.Generator) -> dict[str
 
 
 def debiased(posterior: Float, truth: Int) -> float:
-    return debiased_ece(posterior, truth, np.random.default_rng(0)).value
+    return debiased_ece(posterior, truth, np.random.default_rng(0))[0]
 
 
 def answered(panel: Panel, under: Calibration, rng: np.random.Generator) -> dict[str, float]:

@@ -185,7 +185,8 @@ class Upstream(SystemOne):
     def scores(self, observations: Observations, truth: Int | None = None) -> HeldOutScores:
         """What the server says of the labels, and the panel of none of these."""
         told = np.log(np.maximum(self.said(observations.texts), TAKEN_FOR_NOUGHT))
-        return replace(scores_of(self.data, observations, truth), likelihood=told, second=None, kernel=None)
+        found = scores_of(self.data, observations, truth)
+        return replace(found, likelihood=told, second=None, kernel=None, direction=None)
 
     def said(self, texts: Sequence[str]) -> Float:
         with ThreadPoolExecutor(TOGETHER) as several:

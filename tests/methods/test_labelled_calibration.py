@@ -4,30 +4,49 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
+from simdx.abc.prior import Prior
+from simdx.bank.files import packaged_bank
+from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods.calibration import HeldOutScores, calibrate_on, fit_on, refuse_few
+from simdx.methods import PanelData, Settings
+from simdx.methods.calibration import (
+    RESIDUAL_SPREAD,
+    SHIFT_SPREAD,
+    HeldOutScores,
+    calibrate_on,
+    calibrated_on,
+    fit_on,
+    refuse_few,
+    scores_of,
+)
 from simdx.methods.calibration_record import Calibration, OutsideScale
+from simdx.methods.recipe import Recipe
 from simdx.metrics.calibration import ece
+from simdx.panels import load_source
 from simdx.types import NONE_OF_THESE, Case
 
 SCALE = OutsideScale((0.0,), (1.0,), 1.5)
 
 
-def cases(
-    n: int, sharpness: float, shift: tuple[float, ...] = (0.0, 0.0, 0.0), seed: int = 0
-) -> HeldOutScores:
-    """Cases whose labels are drawn from the posterior that these numbers make of their likelihoods."""
+def cases(n: int, sharpness: float, seed: int = 0) -> HeldOutScores:
+    """Cases whose labels are drawn from the posterior that this sharpness makes of their likelihoods."""
     rng = np.random.default_rng(seed)
     likelihood = rng.normal(size=(n, 3)) * 2
-    truth = softmax(sharpness * likelihood + np.array(shift), axis=1)
+    truth = softmax(sharpness * likelihood, axis=1)
     label = np.array([rng.choice(3, p=p) for p in truth])
     return HeldOutScores(likelihood, label, rng.normal(size=(n, 1)) - 3)
 
 
 def test_many_cases_find_what_made_them() -> None:
-    found = fit_on(cases(4000, 0.6, (0.8, 0.0, -0.8)), Calibration(sharpness=2.0, outside=SCALE))
+    """Normal signs of three labels, told 1 / .6 times too surely and with a bias, of which a label's share of
+    the cases says nothing."""
+    rng, shift = np.random.default_rng(0), np.array([0.8, 0.0, -0.8])
+    label = rng.choice(3, size=4000, p=(0.2, 0.3, 0.5))
+    true = 1.5 * (1.5 * np.eye(3)[label] + rng.normal(size=(4000, 3)))
+    told = HeldOutScores((true - shift) / 0.6, label, rng.normal(size=(4000, 1)) - 3)
+    found = fit_on(told, Calibration(sharpness=2.0, outside=SCALE))
     assert found.sharpness == pytest.approx(0.6, rel=0.1)
     assert found.shift == pytest.approx((0.8, 0.0, -0.8), abs=0.12)
 
@@ -95,3 +114,84 @@ def test_labels_choose_the_expert_that_is_right() -> None:
 def test_a_wide_interval_never_accepts() -> None:
     found = replace(Calibration(outside=SCALE), basis="measured", ece=0.1, ece_interval=(0.02, 0.31))
     assert any("0.31" in reason for reason in found.failures())
+
+
+def told_by_direction(n: int, seed: int = 0, per_label: tuple[float, ...] = (1, 1, 1)) -> HeldOutScores:
+    """Cases of which the experts know nothing, and the direction everything."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(3, size=n, p=np.array(per_label) / sum(per_label))
+    towards = np.eye(8)[label] + 0.3 * rng.normal(size=(n, 8))
+    direction = towards / np.linalg.norm(towards, axis=1, keepdims=True)
+    return HeldOutScores(np.zeros((n, 3)), label, rng.normal(size=(n, 1)) - 3, direction=direction)
+
+
+def test_a_text_like_a_labelled_one_is_drawn_to_its_label() -> None:
+    base, new = Calibration(sharpness=1.0, spread=0.25, outside=SCALE), told_by_direction(300, seed=1)
+    own = np.arange(300), new.label_index
+    few, many = (new.among_labels(fit_on(told_by_direction(n), base))[own].mean() for n in (12, 60))
+    assert 0.4 < few < many
+
+
+def test_how_often_a_label_was_given_is_left_to_the_prior() -> None:
+    """Nine cases in ten are of the first label, and nothing tells the labels apart."""
+    rng = np.random.default_rng(0)
+    label = rng.choice(3, size=60, p=(0.9, 0.05, 0.05))
+    found = fit_on(HeldOutScores(np.zeros((60, 3)), label, None), Calibration(sharpness=1.0, spread=0.25))
+    assert found.shift == pytest.approx((0.0, 0.0, 0.0), abs=0.15)
+
+
+def test_residuals_are_those_of_a_gaussian_process() -> None:
+    """Among two labels of which the experts know nothing: Newton's method on the process itself, whose
+    covariance is the cosine."""
+    given, new = (
+        told_by_direction(40, per_label=(1, 1, 0)),
+        told_by_direction(50, seed=1, per_label=(1, 1, 0)),
+    )
+    two = [replace(h, likelihood=np.zeros((len(h.likelihood), 2))) for h in (given, new)]
+    found = fit_on(two[0], Calibration(sharpness=1.0, spread=0.25))
+    counts = np.bincount(given.label_index)
+    # The log odds of the two labels: a difference of two processes and of two shifts.
+    prior = 2 * (RESIDUAL_SPREAD**2 * given.direction @ given.direction.T + SHIFT_SPREAD**2)
+    offset, truth, f = np.log((counts[1] + 1) / (counts[0] + 1)), given.label_index, np.zeros(40)
+    for _ in range(50):
+        p = expit(f + offset)
+        weight = p * (1 - p)
+        f = prior @ np.linalg.solve(np.eye(40) + weight[:, None] * prior, weight * f + truth - p)
+    across = 2 * (RESIDUAL_SPREAD**2 * new.direction @ given.direction.T + SHIFT_SPREAD**2)
+    expected = expit(across @ np.linalg.solve(prior, f))
+    assert two[1].among_labels(replace(found, spread=0.0))[:, 1] == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_text_like_those_of_none_of_the_labels_is_none_of_them() -> None:
+    base, cases = Calibration(sharpness=1.0, spread=0.25, outside=SCALE), told_by_direction(30)
+    elsewhere = np.tile(np.eye(8)[7], (10, 1))
+    features = np.full((10, 1), SCALE.threshold)
+    beyond = HeldOutScores(np.zeros((10, 3)), np.zeros(10, dtype=np.int64), features, direction=elsewhere)
+    found = fit_on(cases, base, beyond)
+    assert found.residual_weights is not None
+    assert (beyond.outside(found) > 0.8).all()
+    assert beyond.outside(fit_on(cases, base, replace(beyond, direction=None))).mean() < 0.8
+    assert cases.outside(found).mean() < 0.05
+
+
+def test_labelled_answers_of_the_recipe_use_the_residual() -> None:
+    """The front door answers as the scores under the same calibration do. The labels given are wrong, so that
+    there is something to learn."""
+    source = load_source("oral-lesions")
+    data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
+    texts = [t for i, t in enumerate(data.bank.texts) if i % 97 == 0][:12]
+    labels = [data.panel.names[data.bank.label_index[data.bank.texts.index(t)] - 1] for t in texts]
+    others = data.bank.texts[50:400:70]
+    given = [Case(t, label=name) for t, name in zip(texts, labels, strict=True)]
+    measured = calibrated_on(data, [*given, *(Case(t, label=NONE_OF_THESE) for t in others)])
+    assert measured.calibration is not None
+    weights = measured.calibration.residual_weights
+    assert weights is not None
+    assert weights.shape == (4, 256)
+    assert np.abs(weights).max(axis=1).min() > 0.01
+    fitted, asked = Recipe(measured, Settings()), data.observe(["A white patch on the side of the tongue."])
+    answer = fitted.answer(asked, Prior.uniform(3))
+    expected = scores_of(measured, asked).posterior(measured.calibration)
+    assert answer.posterior == pytest.approx(expected, abs=1e-9)
+    plain = Recipe(replace(measured, calibration=replace(measured.calibration, residual=())), Settings())
+    assert np.abs(plain.answer(asked, Prior.uniform(3)).posterior - answer.posterior).max() > 1e-4

@@ -5,6 +5,7 @@ spread      how far its logarithm may be off: answers are a mean over that, and 
 share       of the regression in the first expert's score, the kernel having the rest (`experts`)
 weight      of the second expert's log-likelihood beside the first's
 shift       log odds added to each label; only labelled cases can tell them
+residual    the same for texts of a kind: weights of a text's direction, for each label and none of these
 outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
 
 Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
@@ -16,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -156,7 +157,7 @@ class Confused:
     share: float  # of the texts of both
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Calibration:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -167,6 +168,7 @@ class Calibration:
     share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
+    residual: tuple[tuple[float, ...], ...] = ()  # (K + 1, d) or nothing; of none of these last
     outside: OutsideScale | None = None  # of the panel's own background
     world: OutsideScale | None = None  # of the library
     unexplained: float | None = None  # `World.excess` of a sentence from which its label does not explain it
@@ -183,12 +185,18 @@ class Calibration:
     checked_interval: tuple[float, float] | None = None
     confused: tuple[Confused, ...] = ()
 
+    @cached_property
+    def residual_weights(self) -> Float | None:
+        """(K + 1, d); None where no labelled case has told any."""
+        return np.array(self.residual) if self.residual else None
+
     @property
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
+        learned = [str(self.residual)] if self.residual else []
         world = [] if self.world is None else [str((self.world, self.unexplained))]
         pool = f"{self.sharpness} {self.spread} {self.weight} {self.share}"
-        return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
+        return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world, *learned)
 
     def refuted(self) -> tuple[str, ...]:
         """What was looked at and speaks against accepting any answer."""

@@ -5,12 +5,14 @@ second  a logistic regression on the vectors of the other embedders: a sentence 
         not say. It is fitted to the same simulations
 
     score_k = first_k + weight · second_k,   first_k = 2 (share · regression_k + (1 − share) · kernel_k)
-    log p_k = log mean over s of softmax_k(s · score + shift),   log s ~ Normal(log sharpness, spread²)
+    log p_k = log mean over s of softmax_k(s · score + shift + residual · direction),
+              log s ~ Normal(log sharpness, spread²)
 
 The mean over sharpness says that nobody knows how sure a new panel's answers should be: at a spread of 0 it
 is the plug-in answer, and a wider one is softer where it was surest. It is taken under the uniform prior, so
-that the prior still enters by Bayes' rule. Share, weight, sharpness and spread are the calibration's
-(`calibration`).
+that the prior still enters by Bayes' rule. Share, weight, sharpness, spread, shift and residual are the
+calibration's (`calibration`). The direction of a text is its place in the sentence encoder's space, or in the
+first embedder's where there is no other; only labelled cases have a residual to multiply it with.
 
 One joined vector, which this replaces, let the second embedder move only the kernel.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +70,11 @@ class SecondExpert:
 
     def scores(self, observations: Observations) -> Float:
         """(N, K) what log-probabilities are made of."""
-        return self.model.scores(self.space.transform(observations.vectors[:, -sum(self.space.blocks) :]))
+        return self.model.scores(self.placed(observations))
+
+    def placed(self, observations: Observations) -> Float:
+        """(N, d) unit directions around the bank's mean."""
+        return self.space.transform(observations.vectors[:, -sum(self.space.blocks) :])
 
     def log_likelihood(self, observations: Observations) -> Float:
         return log_softmax(self.scores(observations), axis=1)
@@ -122,7 +129,13 @@ class Pool:
     def log_likelihoods(self, observations: Observations) -> LogLikelihoods:
         first, kernel = self.first.log_likelihood(observations)
         second = None if self.second is None else self.second.log_likelihood(observations)
-        return LogLikelihoods(first, second, kernel)
+        return LogLikelihoods(first, second, kernel, self.direction(observations))
+
+    def direction(self, observations: Observations) -> Float:
+        """(N, d) where texts lie around the bank's mean: what a residual is linear in."""
+        if self.second is not None:
+            return self.second.placed(observations).astype(np.float64)
+        return self.first.observe(observations).embedded
 
     def arrays(self) -> dict[str, Float]:
         return {**self.first.arrays(), **named(second=self.second)}
@@ -135,10 +148,11 @@ class LogLikelihoods:
     first: Float  # regression and kernel added
     second: Float | None = None
     kernel: Float | None = None  # its part of the first; None: there is nothing to weigh
+    direction: Float | None = None  # (N, d); None: a residual has nothing to be linear in
 
     def at(self, rows: Int | Mask) -> LogLikelihoods:
-        second, kernel = (p if p is None else p[rows] for p in (self.second, self.kernel))
-        return LogLikelihoods(self.first[rows], second, kernel)
+        perhaps = (self.second, self.kernel, self.direction)
+        return LogLikelihoods(self.first[rows], *(p if p is None else p[rows] for p in perhaps))
 
     def pooled(self, calibration: Calibration) -> Float:
         score, share = self.first, calibration.share
@@ -149,7 +163,10 @@ class LogLikelihoods:
     def under(self, calibration: Calibration) -> Float:
         """(N, K) log-probabilities under the uniform prior, as sure as the calibration says."""
         score = self.pooled(calibration)
-        shift = np.array(calibration.shift) if calibration.shift else 0.0
+        shift: Any = np.array(calibration.shift) if calibration.shift else 0.0
+        weights = calibration.residual_weights
+        if weights is not None and self.direction is not None:
+            shift = shift + self.direction @ weights[:-1].T
         if not calibration.spread:
             return log_softmax(calibration.sharpness * score + shift, axis=1)
         sharpness = calibration.sharpness * np.exp(calibration.spread * NODES[:, None, None])
@@ -157,9 +174,10 @@ class LogLikelihoods:
 
 
 def joined(found: Sequence[LogLikelihoods]) -> LogLikelihoods:
-    second = [f.second for f in found if f.second is not None]
-    kernel = [f.kernel for f in found if f.kernel is not None]
+    def whole(name: str) -> Float | None:
+        parts = [part for part in (getattr(f, name) for f in found) if part is not None]
+        return np.concatenate(parts) if len(parts) == len(found) else None
+
     return LogLikelihoods(
-        np.concatenate([f.first for f in found]),
-        *(np.concatenate(some) if len(some) == len(found) else None for some in (second, kernel)),
+        np.concatenate([f.first for f in found]), whole("second"), whole("kernel"), whole("direction")
     )

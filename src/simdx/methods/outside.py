@@ -89,9 +89,9 @@ class Outside:
             found["novelty"] = self.novelty.log_odds(observations)
         return found
 
-    def __call__(self, observations: Observations, prior: Prior) -> Float:
-        """(N,) probabilities of none of these."""
-        return expit(reduce(np.logaddexp, self.log_odds(observations, prior).values()))
+    def __call__(self, observations: Observations, prior: Prior, learned: Float | float = 0.0) -> Float:
+        """(N,) probabilities of none of these; `learned`: log odds that labelled cases add."""
+        return expit(reduce(np.logaddexp, self.log_odds(observations, prior).values()) + learned)
 
 
 def at_prior(bank: Bank, prior: float) -> Bank:

@@ -5,15 +5,16 @@ For a text x and the K labels of a panel,
     score_k   = 2 share · log softmax_k(W·t(x) + b)        regression on lexical rows t    (`scores`)
               + 2 (1 − share) · kernel_k                                                   (`scores`)
               + weight · log softmax_k(V·e(x) + c)         regression on a sentence encoder e (`experts`)
-    inside_k  ∝ mean over sharpness of softmax_k(sharpness · score + shift) · prior_k      (`calibration`)
-    none      = sigmoid(log odds of another condition, or of another kind of text)         (`outside`)
+    inside_k  ∝ mean over sharpness of softmax_k(sharpness · score + learned) · prior_k    (`calibration`)
+    none      = sigmoid(log odds of another condition, or of another kind of text + learned)    (`outside`)
     posterior = (1 − none) · inside + none · prior                                         (`fitted`)
 
 kernel_k is log mean_{i in label k} exp(cos(x, x_i)/h) + bias_k, normalised over k; x_i are simulated texts,
-cos the mean of a lexical and an embedded cosine (`features`). The second order of an
-answer is D-SMC in closed form on the same bank (`smc`). Bandwidth, penalty and shares are the same for every
-panel, chosen on simulated text (docs/recipe.md). Sharpness, and where none of these begins, are found for
-each bank. A text that is also in the archive is answered by a fit without it (`CrossFitted`).
+cos the mean of a lexical and an embedded cosine (`features`); learned is what labelled cases add, and 0
+without them. The second order of an answer is D-SMC in closed form on the same bank (`smc`). Bandwidth,
+penalty and shares are the same for every panel, chosen on simulated text (docs/recipe.md). Sharpness, and
+where none of these begins, are found for each bank. A text that is also in the archive is answered by a fit
+without it (`CrossFitted`).
 """
 
 from contextlib import suppress
@@ -64,8 +65,17 @@ class LabelPosterior:
         near = c.near(seen)
         first, kernel = c.pooled(seen, near)
         second = None if self.pool.second is None else self.pool.second.log_likelihood(observations)
-        posterior = sharpened(LogLikelihoods(first, second, kernel), p, self.calibration)
+        found = LogLikelihoods(first, second, kernel, self.direction(observations))
+        posterior = sharpened(found, p, self.calibration)
         return Posterior(posterior, c.effective(near, p), np.full(len(posterior), c.bandwidth))
+
+    def direction(self, observations: Observations) -> Float | None:
+        return self.pool.direction(observations) if self.calibration.residual else None
+
+    def of_none(self, observations: Observations) -> Float | float:
+        """(N,) log odds of none of these that labelled cases add."""
+        weights, direction = self.calibration.residual_weights, self.direction(observations)
+        return 0.0 if weights is None or direction is None else direction @ weights[-1]
 
     def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """Joint distances to every simulation, and their shares of the kernel's answer.
@@ -143,7 +153,9 @@ class Recipe(Fitted):
         return Inferred(self.labels(observations, prior))
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
-        return None if self.outside is None else self.outside(observations, prior)
+        if self.outside is None:
+            return None
+        return self.outside(observations, prior, self.labels.of_none(observations))
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior
