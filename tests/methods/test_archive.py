@@ -47,8 +47,9 @@ def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(panel_da
     taught = with_archive(panel_data, ARCHIVE).real
     centred = with_archive(panel_data, ARCHIVE, weight=0)
     assert taught.inferred.all()
-    share = shares(centred, panel_data.observe(ARCHIVE))
-    assert share.shape == (len(ARCHIVE), 4)
+    asked = panel_data.observe(ARCHIVE)
+    share = shares(centred, asked)
+    assert share.shape == (len(ARCHIVE), 3)
     assert (share.sum(axis=1) <= 1 + 1e-9).all()
     for i, text in enumerate(ARCHIVE):
         rows = [j for j, held in enumerate(taught.texts) if held == text]
@@ -56,17 +57,25 @@ def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(panel_da
         assert taught.label_index[rows].tolist() == kept.tolist()
         assert np.allclose(taught.weight[rows], WEIGHT * share[i, kept])
         assert set(taught.fold[rows].tolist()) <= {fold_of(text)}  # one that none of these claims has no row
-    own = share[:7, :3].sum(axis=1) > 0
-    assert share[:7][own].argmax(axis=1).tolist() == [[0, 0, 0, 1, 1, 2, 2][i] for i in np.flatnonzero(own)]
-    claimed = share[:, 3] > CLAIMED
+    own = np.flatnonzero(share[:7].sum(axis=1) > 0)
+    assert share[own].argmax(axis=1).tolist() == [[0, 0, 0, 1, 1, 2, 2][i] for i in own]
+    claimed = Outside.fit(centred)(asked, UNIFORM) >= CLAIMED
     assert claimed.any()
-    assert (share[claimed, :3] == 0).all()  # and no label adopts what none of these claims
-    # what is inferred to be none of these joins the background, where there is one
-    of_the_wall = [k for t, k in zip(taught.texts, taught.label_index.tolist(), strict=True) if "wall" in t]
-    assert 3 in of_the_wall
+    assert (share[claimed] == 0).all()  # no label adopts what none of these claims
     bare = replace(panel_data, bank=replace(panel_data.bank, background=()))
     bare = PanelData.prepare(panel_data.panel, bare.bank, panel_data.embedder)
     assert with_archive(bare, ARCHIVE).real.label_index.max() <= 2
+
+
+def test_none_of_these_is_told_as_if_no_label_had_adopted_anything(panel_data: PanelData) -> None:
+    asked = panel_data.observe(["the cider and a ferry", "a grey wall", "a tram in a cloud"])
+    centred, taught = (with_archive(panel_data, ARCHIVE, weight=w) for w in (0.0, 5.0))
+    assert len(taught.real.texts)
+    bare, before, after = (
+        Outside.fit(d).log_odds(asked, UNIFORM)["background"] for d in (panel_data, centred, taught)
+    )
+    assert np.allclose(after, before)
+    assert not np.allclose(before, bare, atol=1e-3)  # the archive does centre
 
 
 def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(panel_data: PanelData) -> None:

@@ -16,7 +16,8 @@ everyday texts do.
 *Background.* Other conditions are of many kinds. Told that they are one class, a regression looks for what
 they have in common, which is little. So their simulations are grouped, and every kind stands as one more
 label in both scores; the background is the mixture of its kinds, each weighed by its share of the texts. A
-panel may name which of its banks speak for the labels here. Real cases, where there are any, always do.
+panel may name which of its banks speak for the labels here. Labelled cases, where there are any, always do.
+What labels adopted of an archive never does: the archive centres here and no more.
 
 Constants were chosen on simulated text alone (docs/recipe.md).
 """
@@ -124,6 +125,8 @@ class BackgroundModel:
         bank = data.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
+        if data.real is not None:  # what labels adopted of an archive would make its like theirs
+            data = data.with_real(data.real.only(~data.real.inferred))
         rows = gather(data, standing_against(data.bank), background=True)
         comparison = Comparison.fit(
             data.lexicon, first_block(rows), bandwidth=bandwidth, self_consistent=False, regress_joint=True,

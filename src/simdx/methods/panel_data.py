@@ -62,8 +62,8 @@ def fold_of(text: str) -> int:
 class RealCases:
     """Cases of the user's own beside the bank. Patient data: in memory only, never quoted as evidence.
 
-    Labelled cases are one row each. A text of the archive, whose label was inferred, is a row for every
-    label it may have, and one for none of these (`n_labels` as its label).
+    Labelled cases are one row each, of none of these with `n_labels` as their label. A text of the archive,
+    whose label was inferred, is a row for every label it may have.
     """
 
     texts: tuple[str, ...]

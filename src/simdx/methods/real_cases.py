@@ -6,9 +6,9 @@ labelled  Cases enter both scores as weighted simulations. How many simulations 
           (results/real_cases). A case may also be known to be none of these: it joins the background
 archive   Real text is not written as simulated text is. So the archive's mean, drawn a little towards the
           simulations', is taken out of real text in both representations (*centring*). The recipe, so
-          centred, answers every text of the archive, which then stands beside the simulations of each label,
-          and of the background, in proportion (*adoption*); no label adopts what none of these claims.
-          Once; repeating it only made answers too sure
+          centred, answers every text of the archive, which then stands beside the simulations of each label
+          in proportion (*adoption*); no label adopts what none of these claims. None of these itself is told
+          as if nothing had been adopted (`outside`). Once; repeating it only made answers too sure
 
 Real cases stay out of the bank: the vocabulary, typicality, the second order, the alarm and the quoted
 evidence are the simulations' alone (what a text of another kind is, labelled cases do help to say), and
@@ -187,23 +187,17 @@ def distinct(texts: Sequence[str], apart_from: Sequence[str] = ()) -> list[str]:
 
 
 def shares(data: PanelData, asked: Observations, bandwidth: float | None = None) -> Float:
-    """(N, labels + 1) of each text's answer: the labels', and that of another condition.
+    """(N, labels) of each text's answer.
 
-    They sum to less than one by what speaks for another kind of text, of which there is nothing to learn. A
-    text that none of these claims is given to no label at all: a label that adopted it would claim its like.
+    A text that none of these claims is given to no label: a label that adopted it would claim its like.
     """
     uniform = Prior.uniform(len(data.panel.names))
     inside = LabelPosterior(data, bandwidth)(asked, uniform).probabilities
     outside = Outside.fit(data)
     if outside is None:
-        return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
-    found = outside.log_odds(asked, uniform)
-    never = np.full(len(inside), -np.inf)  # of what is not weighed
-    novel = found.get("novelty", never)
-    another = np.logaddexp(found.get("background", never), found.get("world", never))
-    panel = -np.logaddexp(0.0, np.logaddexp(another, novel))  # log probability that it is one of the labels
-    own = np.where(np.exp(panel) > 1 - CLAIMED, np.exp(panel), 0.0)
-    return np.concatenate([own[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
+        return inside
+    none = outside(asked, uniform)
+    return np.where(none < CLAIMED, 1 - none, 0.0)[:, None] * inside
 
 
 def _centre(data: PanelData, texts: Sequence[str], vectors: Float) -> Centre:
