@@ -29,15 +29,18 @@ def run(
     scale: Annotated[str, typer.Option(help="smoke: a few cases, to see that it works; full: all.")] = "full",
     only: Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")] = None,
     embedder: Annotated[str | None, typer.Option(help="In place of each panel's own, e.g. wordllama+mpnet.")] = None,
+    panels: Annotated[str | None, typer.Option(help="These panels alone, separated by commas.")] = None,
 ) -> None:
     """Measure; what is on record already is not measured again."""
     from paper.artefacts import chosen, run_artefacts
     from paper.context import Context
     from paper.world import SIZES
+    from simdx.panels.load import PACKAGED
 
     if scale not in SIZES:
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
-    artefacts, context = chosen(only), Context(scale, out, embedder=embedder)
+    about = tuple(name.strip() for name in panels.split(",")) if panels else PACKAGED
+    artefacts, context = chosen(only), Context(scale, out, panels=about, embedder=embedder)
     records = run_artefacts(artefacts, context, lambda line: print(line, file=sys.stderr))
     if failed := [record.name for record in records if record.status == "failed"]:
         raise RunFailed(

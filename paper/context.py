@@ -168,6 +168,8 @@ class Context:
             return ()
         about = replace(cases, dataset=cases.part(outside))
         found = read_asked(self.asking_folder, panel, about, self.replies(panel, outside))
+        if self.embedder:  # models' own banks are the question: one without a bank is asked in vain
+            found = tuple(one for one in found if one.model in self.models(panel))
         if not found and not outside and self.size.asked_cases and panel == self.panels[0]:
             spec = Spec(panel, "")
             how = self.size.asked_cases, self.out / "asking"

@@ -4,15 +4,23 @@
     SIMDX_BANKS=grid/banks SIMDX_ASKING=grid/asking python -m paper run --out grid/records --embedder wordllama+mpnet
     SIMDX_BANKS=grid/banks-facets SIMDX_ASKING=grid/asking python -m paper run --out grid/records-facets …
 
+Case reports as the plan's amendments have them, each bank by a process of its own so that all are written at once:
+
+    python -m paper.gpu --out grid --panels case-reports --models qwen2.5-coder-1.5b --held --no-asking --most 5000 \
+        --draws 0 --folders banks
+
 Weights come by `simdx models pull MODEL`, or from the folder in $SIMDX_HOME where there is no network.
 """
 
 import gzip
 import json
+import re
 import sys
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +49,7 @@ NUCLEUS = 1024  # tokens among which top-p is sought
 LEAST = 100  # texts of a label below which a panel counts as not reached
 REDRAWN = 200  # times that a token is drawn again
 REFUSED = ("names its label", "names another label", "talks about the task", "tell-tale phrase", "refusal")
+MARKDOWN = ("qwen2.5-coder-1.5b",)  # writes in Markdown, which is removed where texts are held
 TAIL = 100  # characters of a text in which a refused phrase is sought
 COLD = 0.2  # temperature of all that is asked
 SAMPLES, GUESSES = 10, 3
@@ -151,14 +160,42 @@ class Sampler:
         return before, "stop" if stop or length < len(tokens) else "length"
 
 
-def refusal(scrub: Scrubber) -> Callable[[str, str], bool]:
-    """Whether a token makes the end of a text what the scrubber drops it for, or starts a new line."""
+_HEADING = re.compile(r"^[ \t]*#+[ \t]*|^[ \t]*(?:[-*•+]|\d+[.)])[ \t]+", re.M)
+_BOLD = re.compile(r"\*{2,}|__+")
+
+
+def unmarked(text: str) -> str:
+    """Without the signs of headings, lists and bold print, on one line."""
+    return re.sub(r"\s*[\r\n]\s*", " ", _HEADING.sub("", _BOLD.sub("", text)))
+
+
+def other_script(token: str) -> bool:
+    """Whether it holds a letter or a sign of a script that is not the Latin one, or a part of a character."""
+    return any(
+        c == "\ufffd"
+        or unicodedata.east_asian_width(c) in "WF"
+        or (c.isalpha() and c > "\u024f" and not unicodedata.name(c, "").startswith("LATIN"))
+        for c in token
+    )
+
+
+def refusal(scrub: Scrubber, markdown: bool = False) -> Callable[[str, str], bool]:
+    """Whether a token makes the end of a text what the scrubber drops it for.
+
+    Or starts a new line; in `markdown` lines may begin, what counts is the text without its signs, and no token is of
+    another script.
+    """
 
     def refused(before: str, token: str) -> bool:
-        cut = len(before) - TAIL
-        end = "…" + before[cut:] if cut > 0 else before
+        if other_script(token) if markdown else "\n" in token:
+            return True
+        after = before + token
+        if markdown:
+            before, after = unmarked(before), unmarked(after)
+        cut = max(len(before) - TAIL, 0)
+        start = "…" if cut else ""
         # What the end is refused for without the token, a word cut in half perhaps, no other token mends.
-        return "\n" in token or (scrub.reason(end + token) in REFUSED and scrub.reason(end) not in REFUSED)
+        return scrub.reason(start + after[cut:]) in REFUSED and scrub.reason(start + before[cut:]) not in REFUSED
 
     return refused
 
@@ -176,8 +213,9 @@ def write_texts(
     """The first usable texts of every label; whatever names a label is dropped and counted, none is kept.
 
     `before`: a bank that the time cut short, with how many requests of each label it took. `held`: a token that makes
-    a text refused is not drawn, so that fewer texts have to be dropped.
+    a text refused is not drawn, so that fewer texts have to be dropped; what MARKDOWN names is held without its signs.
     """
+    markdown = held and simulator.id.removeprefix("hf:") in MARKDOWN
     plan, sampler = BankPlan(panel, simulator.id, settings), Sampler(simulator, settings.seed)
     scrub = {name: Scrubber.for_topic(panel, name) for name in panel.names}
     copies = {name: Duplicates() for name in panel.names}
@@ -200,9 +238,12 @@ def write_texts(
         turn = range(asked[name], asked[name] + max(min(batch, int(1.1 * wanted), most - asked[name]), 1))
         asked[name] = turn.stop
         if held:
-            sampler.never = refusal(scrub[name])
-        for words, ended in sampler.texts([plan.planned(name, i).request for i in turn]):
-            text = tidy(words, ended)
+            sampler.never = refusal(scrub[name], markdown)
+        requests = [plan.planned(name, i).request for i in turn]
+        if markdown:  # a text goes on after a blank line
+            requests = [replace(request, stop=()) for request in requests]
+        for words, ended in sampler.texts(requests):
+            text = tidy(unmarked(words) if markdown else words, ended)
             reason = scrub[name].reason(text)
             if reason is None and settings.facets and copies[name].seen(text):
                 reason = "near-duplicate"
@@ -218,11 +259,12 @@ def write_texts(
 
 def write_banks(
     out: Path, model: str, panels: Sequence[str], simulator: Any, late: Callable[[], bool], wanted: int, batch: int,
-    most: int, draws: Sequence[int], held: bool = False,
+    most: int, draws: Sequence[int], held: bool = False, folders: Sequence[str] = tuple(SETTINGS),
 ) -> None:  # fmt: skip
     """Every draw of every panel and setting that is not there yet. A bank that the time cut short says so."""
     for draw in draws:
-        for folder, (temperature, facets) in SETTINGS.items():
+        for folder in folders:
+            temperature, facets = SETTINGS[folder]
             for name in panels:
                 panel = world.load_source(name).panel
                 place = out / folder / (f"{name}-{model}" + (f"-s{draw}" if draw else ""))
@@ -373,6 +415,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Folder of the cases; else $SIMDX_DATA.")] = None,
     draws: Annotated[str, typer.Option(help="Seeds of the banks, separated by commas; empty: only ask.")] = DRAWS,
     held: Annotated[bool, typer.Option(help="Draw no token that names a label or leaves prose.")] = False,
+    folders: Annotated[str, typer.Option(help="Settings, by the folders of their banks.")] = ",".join(SETTINGS),
     asking: Annotated[bool, typer.Option(help="Ask before banks are written.")] = True,
     vectors: Annotated[bool, typer.Option(help="Embed what is there, and write nothing new.")] = False,
 ) -> None:
@@ -389,7 +432,7 @@ def main(
 
         if asking:
             ask(out, model, about, simulator, late, data)
-        write_banks(out, model, about, simulator, late, per_label, batch, most, seeds, held)
+        write_banks(out, model, about, simulator, late, per_label, batch, most, seeds, held, folders.split(","))
         simulator.close()
 
 

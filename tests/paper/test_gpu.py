@@ -9,6 +9,7 @@ from paper import gpu
 from paper.asked import read_replies
 from paper.world import read_panel, written_by_models, written_by_variants
 from simdx.bank.files import read_bank
+from simdx.errors import SimdxError
 from simdx.panels import load_source
 from simdx.simulators.base import Completion, Request, TokenLogprobs
 from simdx.simulators.scripted import ScriptedSimulator
@@ -119,6 +120,62 @@ def test_a_token_is_refused_for_a_name_and_for_a_new_line() -> None:
     assert not refused("She had a fever on every second", " day")
     assert not refused("malaria" + " and a fever that came back every second day" * 3, " again")
     assert not refused("malaria", " is named already")
+
+
+def test_markdown_is_removed_and_line_breaks_become_spaces() -> None:
+    text = "## Case\n\n**A man** came in.\n- fever\n* chills\n2. night __sweats__\n\nHe coughed; 3 * 2 pills"
+    assert gpu.unmarked(text) == "Case A man came in. fever chills night sweats He coughed; 3 * 2 pills"
+
+
+def test_in_markdown_a_token_is_refused_for_the_text_without_its_signs() -> None:
+    panel = load_source("case-reports").panel
+    refused = gpu.refusal(gpu.Scrubber.for_topic(panel, "breast cancer"), markdown=True)
+    begun = (
+        ("**Findings**\n\nBreast", "\n"), ("a lump of the", " 乳"), ("a lump", "，"), ("a lump", "\ufffd"),
+        ("a lump", " опухоль"),
+    )  # fmt: skip
+    assert [refused(before, token) for before, token in begun] == [False, True, True, True, True]
+    assert refused("The **final** diagnosis", " was")
+    assert refused("A lump.\n- **breast** can", "cer")
+    assert refused("## This", " report") is False
+    assert refused("## This", " text")
+    kept = ("\n\n", "## ", "**", "- ", " 5 µg", " café", " 38 °C")
+    assert not any(refused("A woman of sixty felt a lump.", token) for token in kept)
+
+
+@pytest.mark.usefixtures("_scripted")
+def test_only_a_model_that_writes_markdown_is_read_without_its_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel, stops = load_source(PANEL).panel, list[tuple[str, ...]]()
+
+    class Marked(Sampled):
+        def texts(self, requests):  # type: ignore[no-untyped-def]
+            stops.extend(request.stop for request in requests)
+            return [(f"## Case\n\n- {text}", ended) for text, ended in super().texts(requests)]
+
+    monkeypatch.setattr(gpu, "Sampler", Marked)
+    simulator, settings = ScriptedSimulator(concurrency=30), gpu.BuildSettings(per_label=5)
+    for name, marked in (("hf:qwen2.5-coder-1.5b", True), ("hf:smollm2", False)):
+        simulator.id = name
+        stops.clear()
+        bank, _ = gpu.write_texts(panel, simulator, settings, lambda: False, 30, 60, held=True)
+        assert all(text.startswith("Case ") for text in bank.texts)
+        assert (len(bank.texts) > 0, set(stops)) == (marked, {()} if marked else {("\n\n",)})
+
+
+def test_the_tokens_of_a_real_tokenizer_keep_the_latin_script() -> None:
+    transformers = pytest.importorskip("transformers")
+    from simdx.models.fetch import locate
+
+    try:
+        place = locate("smollm2", download=False)
+    except SimdxError:
+        pytest.skip("no weights are at hand")
+    file = next(place.glob("*.gguf")) if place.is_dir() else place
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    words = tokenizer.batch_decode([[i] for i in range(len(tokenizer))])
+    refused = [word for word in words if gpu.other_script(word)]
+    assert not any(word.isascii() for word in refused)
+    assert len(refused) < 0.1 * len(words)
 
 
 def tiny_network() -> TransformersSimulator:
