@@ -53,6 +53,30 @@ def test_an_emergency_that_is_no_label_is_named_and_nothing_is_accepted() -> Non
         assert total <= (answer.out_of_class or 0) + 1e-9
 
 
+def test_an_emergency_that_is_a_kind_of_a_label_is_named() -> None:
+    """A septic arthritis is an arthritis, and a reader who is told no more would miss it."""
+    classifier = Classifier("symptom-to-diagnosis")
+    plain, septic = classifier.infer(
+        [
+            "My knees creak on the stairs, the finger joints are stiff for an hour every morning, for years.",
+            "My right knee swelled up overnight, red and so hot I can't bear the sheet on it, I can't bend "
+            "it at all and I have the shivers with 39.5, two weeks after an injection into it.",
+        ],
+        explain=False,
+    )
+    assert {plain.leading_label, septic.leading_label} == {"arthritis"}
+    assert septic.decision.action in ("test", "review")
+    assert any("could be septic arthritis (emergency)" in reason for reason in septic.decision.reasons)
+    assert not any("emergency" in reason for reason in plain.decision.reasons)
+    world = classifier.fitted.world
+    hidden = {
+        name: {c.name for c, one in zip(world.conditions, row & ~world.outside, strict=True) if one}
+        for name, row in zip(classifier.panel.names, world.urgent, strict=True)
+    }
+    assert hidden.pop("arthritis") == {"septic arthritis"}
+    assert not any(hidden.values())  # the others are emergencies themselves, or hide none
+
+
 def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
     classifier = Classifier("symptom-to-diagnosis")
     plain = "I wheeze at night and my chest feels tight. The inhaler helps when I am short of breath."

@@ -47,7 +47,7 @@ class Facts:
     prior: Float | None = None  # (K,); None: even
     even: Float | None = None  # (K,) the posterior under the even prior, where the given one excludes labels
     unexplained: tuple[str, ...] = ()  # sentences that another condition explains better than the answer
-    rival: tuple[str, float] | None = None  # an emergency that is no label and comes near, its probability
+    rival: tuple[str, float] | None = None  # an emergency that the label hides, and its probability
     text: str = ""
     foreign: bool = False  # it does not read as the language of the bank
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simdx.abc.logs import expit
 from simdx.abc.prior import Prior
 from simdx.answer import (
     AlarmAnswer,
@@ -206,6 +207,8 @@ class Desk(TunedThresholds):
         clinical = self._data.panel.is_clinical  # beside other panels no illness is named
         named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
         urgent, margin = world.rivals(compared, lead)
+        rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # of the label itself
+        near_by = np.where(kind, table.of_labels[rows, lead] * expit(margin), chances[rows, urgent])
         marked: dict[int, tuple[str, ...]] = {}
         asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
         if found.unexplained is not None and asked.size:
@@ -218,9 +221,9 @@ class Desk(TunedThresholds):
             order = np.argsort(-named[i])[:NEAREST].tolist()
             order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
             rival = None
-            if clinical and margin[i] > CLEAR and chance[urgent[i]] >= LIKELY:
-                rival = world.conditions[urgent[i]].name, float(chance[urgent[i]])
-                order = list(dict.fromkeys([*order, int(urgent[i])]))
+            if clinical and margin[i] > CLEAR and near_by[i] >= LIKELY:
+                rival = world.conditions[urgent[i]].name, float(near_by[i])
+                order = order if kind[i] else list(dict.fromkeys([*order, int(urgent[i])]))
             near = tuple(
                 NearCondition(condition=one.name, probability=float(chance[c]), emergency=one.emergency)
                 for c, one in ((c, world.conditions[c]) for c in order)

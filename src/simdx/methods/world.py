@@ -16,7 +16,7 @@ switches the library off with `world: false`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from simdx.methods.calibration_record import OutsideScale, condition_log_odds, s
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import OneSlotCache
 from simdx.reading import is_checklist, split_sentences
-from simdx.types import Float, Int, Mask
+from simdx.types import Float, Int, Label, Mask
 
 if TYPE_CHECKING:
     from simdx.library import Condition, Likeness
@@ -53,6 +53,7 @@ class World:
     library: Likeness
     conditions: tuple[Condition, ...]
     outside: Mask  # (C,) conditions that no label stands for
+    urgent: Mask  # (K, C) emergencies that a label would hide
     last: OneSlotCache = field(default_factory=OneSlotCache)  # several readers ask about a batch
 
     @classmethod
@@ -66,11 +67,12 @@ class World:
         taken = library.related_to(data.panel.labels)
         likeness, _ = library.library_likeness()
         outside = np.array([c.name not in taken for c in every])
+        urgent = _urgent(data.panel.labels, every, outside)
         if kept := data.kept("world"):
-            return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside)
+            return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside, urgent)
         directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
         own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))
-        return cls(data, own, likeness, every, outside)
+        return cls(data, own, likeness, every, outside, urgent)
 
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds of it."""
@@ -93,10 +95,9 @@ class World:
         return np.exp(log_softmax(score, axis=1))
 
     def rivals(self, compared: Compared, label: Int) -> tuple[Int, Float]:
-        """(N,) the likeliest emergency that is no label, and by how much its log-likelihood exceeds that of
-        each case's label (N,)."""
-        urgent = self.outside & np.array([c.emergency for c in self.conditions])
-        score = np.where(urgent, compared.conditions, -np.inf)
+        """(N,) the likeliest emergency that each case's label (N,) would hide, and by how much its
+        log-likelihood exceeds the label's."""
+        score = np.where(self.urgent[label], compared.conditions, -np.inf)
         return score.argmax(axis=1), score.max(axis=1) - compared.labels[np.arange(len(label)), label]
 
     def excess(self, sentences: Sequence[Sequence[str]], label: Int, shares: Float) -> list[Float]:
@@ -111,6 +112,26 @@ class World:
         best = np.take_along_axis(self.library.scores(None, said), rivals, axis=1).max(axis=1)
         over = best - self.own.scores(None, said)[np.arange(len(of)), label[of]]
         return np.split(over, np.cumsum(lengths)[:-1])
+
+
+def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:
+    """(K, C) emergencies that no label stands for, or a kind of a label that is none: septic arthritis is
+    a kind of arthritis. What a label's own names mean is not hidden by it."""
+    from simdx import library
+
+    emergency = np.array([c.emergency for c in every])
+    found = np.tile(emergency & outside, (len(labels), 1))
+    if (emergency & ~outside).any():
+        for row, label in zip(found, labels, strict=True):
+            own = library.meant_by(label.name)
+            if label.must_not_miss or (own is not None and own.condition.emergency):
+                continue
+            meant = {m.condition.name for name in label.aliases if (m := library.meant_by(name))}
+            of_label = library.related_to([label]) - meant
+            kinds = np.array([c.name in of_label for c in every])
+            if not emergency[kinds].all():
+                row |= kinds & emergency
+    return found
 
 
 def _seen(data: PanelData, texts: Sequence[str], vectors: Float) -> tuple[Float, list[set[str]]]:
@@ -165,7 +186,7 @@ def held_out(world: World) -> Iterator[HeldOut]:
             continue
         own = library.Likeness.of(directions[kept], [said[i] for i in kept], bank.label_index[kept], n_labels)
         labels = own.scores(directions[held], [said[i] for i in held])
-        fold_world = World(world.data, own, world.library, world.conditions, world.outside)
+        fold_world = replace(world, own=own, last=OneSlotCache())
         yield HeldOut(held, fold_world, Compared(labels, every[held]))
 
 
