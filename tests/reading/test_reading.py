@@ -79,12 +79,42 @@ def test_spans_name_their_place_trigger_and_section() -> None:
         ("The wound is not healing.", []),
         ("Do you have a rash? No. Do you cough? Yes.", ["Do you have a rash"]),
         ("I don’t have a fever", ["a fever"]),
+        ("Chest pain: denied; cough: not present.", ["Chest pain", "cough"]),
+        ("Not present: palpitations, tremor.", ["palpitations, tremor"]),
+        ("Neither nausea nor vomiting accompanied the headache.", ["nausea", "vomiting"]),
+        ("NO FEVER CHILLS OR COUGH BUT HAS SOB", ["FEVER CHILLS OR COUGH"]),
+        ("DENIES CHEST PAIN HAS COUGH AND FEVER", ["CHEST PAIN"]),
+        ("+COUGH -FEVER", ["FEVER"]),
+        ("w/o SOB, w/ cough", ["SOB"]),
+        ("There's no denying the pain.", []),
+        ("Without glasses she has blurred vision.", []),
+        ("No longer sleeps because of cramps.", []),
         ("", []),
         ("İ no fever", ["fever"]),
     ],
 )
 def test_denied(text: str, denied: list[str]) -> None:
     assert said(text, "negated") == denied
+
+
+@pytest.mark.parametrize(
+    ("text", "assertion", "found"),
+    [
+        ("Lymphoma has to be considered.", "possible", "Lymphoma"),
+        ("The lesion is most likely a lipoma.", "possible", "lipoma"),
+        ("RIF pain ? appendicitis", "possible", "appendicitis"),
+        ("Tylenol prn fever.", "hypothetical", "fever"),
+        ("Bleeding may occur.", "hypothetical", "Bleeding"),
+        ("In 2010 he suffered a stroke.", "past", "he suffered a stroke"),
+        ("Anaemia, resolved.", "past", "Anaemia"),
+        ("He was hospitalised last year with pneumonia.", "past", "with pneumonia"),
+        ("Her sister was diagnosed with lupus.", "family", "lupus"),
+        ("Her mum, who has arthritis, came along.", "family", "arthritis"),
+        ("Lung cancer in two first-degree relatives.", "family", "Lung cancer"),
+    ],
+)
+def test_said_of_others_or_of_another_time(text: str, assertion: str, found: str) -> None:
+    assert found in said(text, assertion)
 
 
 def test_what_is_normal_is_told() -> None:
@@ -113,6 +143,9 @@ def test_a_checklist_is_read_as_statements() -> None:
         "PMH: no x\nand y " * 20_000,
         "if " * 200_000,
         "no a. heart is normal in size and shape, " * 20_000,
+        "no a -b " * 40_000,
+        "a ? b " * 60_000,
+        "a: yes b " * 40_000,
     ],
 )
 def test_time_grows_with_the_length_of_a_hostile_text(text: str) -> None:

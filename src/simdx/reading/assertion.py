@@ -177,6 +177,8 @@ class _Sentence:
         before: Event | None = None  # the comma or the "and" that ended the part before
         for j in range(at + 1, len(events) + 1):
             event = events[j] if j < len(events) else None
+            if event and event[WORD] == "before" and assertion == NEGATED:
+                continue
             stop = event[FROM] if event else self.end
             words = low[begin:stop].split()
             if before is not None:
@@ -186,9 +188,9 @@ class _Sentence:
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
                 return begin
-            if narrow and self.unpunctuated:
-                cut = self._one_finding(begin, stop)
-                if cut < stop:
+            if self.unpunctuated and (narrow or assertion == NEGATED):
+                cut = self._one_finding(begin, stop) if narrow else self._has(begin, stop)
+                if cut < stop and not (event and event[WHAT] == OR and self._listed(cut, stop)):
                     return cut
             if len(words) > MOST_WORDS:
                 return self._after_words(begin)
@@ -227,9 +229,12 @@ class _Sentence:
         if following in STARTERS and not (firm and following not in ("i", "my", "it")):
             return True
         if self.events[j][WHAT] == AND:
-            return either_or and not firm
+            also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
+            return (also and following in ARTICLES) or (either_or and not firm)
         if assertion != NEGATED:
             return False
+        if following == "w/":  # "w/o fever, w/ cough"
+            return True
         if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
             return True
         # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
@@ -250,8 +255,18 @@ class _Sentence:
             elif count >= 2:
                 return word.start()
             else:
-                count += 2 if said in FINDINGS or said.endswith(FINDING_ENDINGS) else 1
+                count += 2 if _is_finding(said) else 1
         return stop
+
+    def _listed(self, begin: int, stop: int) -> bool:
+        """Whether findings alone stand before an "or": "no fever chills or cough"."""
+        return all(_is_finding(word) for word in self.low[begin:stop].split())
+
+    def _has(self, begin: int, stop: int) -> int:
+        """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
+        has = self.low.find(" has ", begin, stop)
+        before = self.low[begin:has].split()
+        return has if has > 0 and before and before[-1] not in STARTERS else stop
 
     def _after_words(self, begin: int) -> int:
         for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):
@@ -268,7 +283,8 @@ class _Sentence:
         for j in range(at - 1, -1, -1):
             event = events[j]
             if event[WHAT] == COMMA:
-                if not whole:
+                resolved = trigger[MEANT] == PAST and not low[event[TO] : trigger[FROM]].strip()
+                if not whole and not resolved:  # "anaemia, resolved"
                     return event[TO]
             elif event[WHAT] in (AND, OR):
                 before = low[events[j - 1][TO] if j else self.start : event[FROM]].split()
@@ -287,13 +303,21 @@ class _Sentence:
         clause = low[begin : event[FROM]]
         leads = all(word.isdigit() or word in NUMBERS for word in clause.replace(",", " ").split())
         if assertion == PAST:
-            recent = event[WORD] in ("last", "months") and not low.endswith("year", event[FROM], event[TO])
+            recent = event[WORD] == "months" or low[event[FROM] : event[TO]].split()[1:] in (
+                ["week"],
+                ["month"],
+            )
             if leads and recent and " had " not in low[event[TO] : event[TO] + 20]:
                 return []
             if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):
                 return []
-        after = [(event[TO], self._scope_end(at, assertion, False))] if leads or assertion == POSSIBLE else []
+        onward = leads or assertion == POSSIBLE or low.startswith((" with ", " for "), event[TO])
+        after = [(event[TO], self._scope_end(at, assertion, False))] if onward else []
         return after if leads else [(begin, event[FROM]), *after]
+
+
+def _is_finding(word: str) -> bool:
+    return word in FINDINGS or word.endswith(FINDING_ENDINGS)
 
 
 def _is_clause(words: list[str]) -> bool:

@@ -116,8 +116,9 @@ _SCAN = re.compile(rf"[^a-z0-9_](?<!\w)(?:{_tree(sorted(RULES))}(?!\w)|(?<=[{_SI
 _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 # A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
 _ANSWER = re.compile(
-    r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|"
-    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$))"
+    r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
+    r"not (?:at all|present|seen|found|noted|reported)|none known)|"
+    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$)|(?<=\? [ny])\s[^.?\n]{1,60}\?|(?<=: yes)\s[\w ]{1,60}:)"
 )
 _NO = re.compile(r"[:(-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
 # Without one of these words a sentence says what is present; without one of the others it denies nothing.
@@ -134,6 +135,7 @@ DENYING = frozenset(
     if rule.assertion == NEGATED
     for form in ((key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}."))
 )
+_PLUS = re.compile(r"(?:^|\s)\+[a-z]")  # beside it, a minus denies
 _YEAR = re.compile(r"in (?:19|20)\d\d")
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
@@ -165,6 +167,8 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
             if answer:
                 end = answer.end()
                 sign = "no" if answer["no"] else "yes"
+            elif low[at - 1 : at].isspace() and low[at + 2 : at + 3].isalpha():
+                continue  # "pain of the hip ? fracture"
         yield start, at, end, sign
         start = end
     if start < len(low):
@@ -187,7 +191,7 @@ def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
         or " -" in part
         or "(-" in part
         or (":" in part and _NO.search(part) is not None)
-        or (" in " in part and _YEAR.search(part) is not None)
+        or ((" in " in part or part.startswith("in ")) and _YEAR.search(part) is not None)
     )
 
 
@@ -233,6 +237,13 @@ def _compile(word: str) -> Callable[..., re.Match[str] | None]:
     return match
 
 
+def _denies(low: str, at: int) -> bool:
+    """Whether a minus denies what follows: beside a plus, or as in "cough, - fever"."""
+    if low[at + 1 : at + 2] == " ":
+        return low.endswith(", ", 0, at) and low[at + 2 : at + 3].isalpha()
+    return low[at + 1 : at + 2].isalpha() and _PLUS.search(low, max(0, at - 99), at + 99) is not None
+
+
 def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
     """Adds the event of a sign, where it is one; returns where it ends."""
     if sign == "(" and low[at + 1 : at + 3] in ("-)", "+)"):
@@ -242,16 +253,16 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
             return stop
         if low.startswith("ve", stop) and not low[stop + 2 : stop + 3].isalpha():
             stop += 2
-        elif sign == "-" and low[stop : stop + 1].isspace():
+        elif sign == "-" and not _denies(low, at):
+            if not low[stop : stop + 1].isspace():
+                return stop
             sign = " -"
-        elif sign == "-":
-            return stop
     if sign == "-":
         found.append((at, stop, NARROW, NEGATED, sign))
     elif sign == "+":
         found.append((at, stop, HERE, PRESENT, sign))
     elif sign == "?":
-        if low[stop : stop + 1].isalpha():
+        if low[stop : stop + 2].lstrip()[:1].isalpha():
             found.append((at, stop, BEFORE, POSSIBLE, sign))
     else:
         answer = _ANSWER.match(low, at - (sign == " -"))
