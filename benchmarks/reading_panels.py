@@ -5,7 +5,7 @@
 Writes results/reading/panels.json. For each panel and way of reading (`simdx.reading.as_read`): accuracy
 among the labels, ECE, out-of-class AUROC, and the differences to `plain` with paired 95 % intervals; and the
 way that the bank chooses. The library is left out, so that only the reading differs. `ways` is the fast path
-(wordllama alone); `default` has `plain` and the chosen way as a panel is answered where MiniLM is installed.
+(wordllama alone); `default` the same where MiniLM is installed, which packaged panels do without.
 `words` compares what to do with denials in a regression on the bank's words: delete them, make them features
 of their own, or give them a row of their own beside that of what is said. `windows`, on panels of long texts:
 the mean log posterior of windows. `methods`, where a network is named (`simdx abi train`): accuracy of each
@@ -54,10 +54,10 @@ def measured(panel: str, inside: str, outside: str = "", network: str = "") -> d
     cases = records.cases_of(source.panel.names, Path(inside), Path(outside) if outside else None)
     way = choose_reading(bank)
     opened = partial(_opened, replace(source.panel, world=False), bank)
-    ways = by_ways(partial(opened, FAST), dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way)), cases)
-    found = {"n": len(cases.truth), "chosen": way, "ways": ways}
+    ways = dict.fromkeys((PLAIN, CUT, DENIED, FOUND, way))
+    found = {"n": len(cases.truth), "chosen": way, "ways": by_ways(partial(opened, FAST), ways, cases)}
     if (default := source.panel.embedder) != FAST:
-        found["default"] = {"embedder": default} | by_ways(partial(opened, default), (PLAIN, way), cases)
+        found["default"] = {"embedder": default} | by_ways(partial(opened, default), ways, cases)
     found["words"] = by_words(bank, cases.texts, cases.truth)
     return found | ({"methods": by_methods(panel, way, cases, network)} if network else {})
 
