@@ -6,11 +6,11 @@ them elsewhere; they are given the places of the findings, a blank English token
 medspaCy also gets its sectioniser. negspaCy knows negation alone.
 
 The gold set (tests/data/reading_gold.jsonl) was written before the rules, by the same author. The rules were
-tuned on its development half; the held-out half was looked at once, when they were done. `fresh` (40
+tuned on its development half; the held-out half was measured once when they were done. `fresh` (40
 sentences) and `reserve` (24) came later, in kinds that the halves lack, written before the rules were mended
 for them: `fresh` was read before and after, `reserve` when the mends for `fresh` were done. The 73 sentences
 `added` to both halves came last, written without sight of the rules; `first_read` is what the rules of then
-made of them.
+made of them. The rules were mended on the development half again, and both halves measured.
 """
 
 from __future__ import annotations

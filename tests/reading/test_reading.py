@@ -161,3 +161,7 @@ def test_language() -> None:
     assert not is_english("Der Patient klagt über Brustschmerzen und Atemnot seit gestern Abend.")
     assert not is_english("Le patient se plaint de douleurs thoraciques et de toux depuis trois jours.")
     assert not is_english("患者发烧咳嗽三天")
+    assert not is_english("Kopfschmerzen")
+    assert not is_english("DOULEUR THORACIQUE AIGUE")
+    assert not is_english("Mam gorączkę i kaszel")
+    assert not is_english("Saya sakit kepala dan demam")

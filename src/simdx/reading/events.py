@@ -118,7 +118,8 @@ _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 _ANSWER = re.compile(
     r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
     r"not (?:at all|present|seen|found|noted|reported)|none known)|"
-    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$)|(?<=\? [ny])\s[^.?\n]{1,60}\?|(?<=: yes)\s[\w ]{1,60}:)"
+    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$)|"
+    r"(?<=\? [ny])\s[^.?\n]{1,60}\?|(?<=: yes)\s[\w ]{1,60}:)"
 )
 _NO = re.compile(r"[:(-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
 # Without one of these words a sentence says what is present; without one of the others it denies nothing.

@@ -270,8 +270,8 @@ _ENGLISH_WORDS = """
     by be they you when after since because no yes does do did there their very feel feels any all can would
     about what some also pain left right days day history patient denies noted normal without i a in want need
 """
-# German, French, Spanish, Italian, Portuguese, Dutch, the Nordic languages, Polish, Turkish, Finnish, Czech;
-# no word that English has too.
+# German, French, Spanish, Italian, Portuguese, Dutch, the Nordic languages, Polish, Turkish, Finnish, Czech,
+# some more, and what patients say first; no word that English has too.
 _OTHER_WORDS = """
     der das und ist nicht ich ein eine einen seit mit habe haben auf bei dem den von zum zur im sich auch nach
     le les des du et est une un je dans depuis pas avec aux ai mais elle nous cette qui
@@ -283,6 +283,9 @@ _OTHER_WORDS = """
     na się jest od nie ma jsem že je se mám
     ve bir var için bu çok ben
     ja ei oli olen minulla ovat
+    este sunt pentru și és hogy nem nije već saya dengan tidak sejak kwa mga
+    kopfschmerzen bauchschmerzen schmerzen fieber husten douleur douleurs fièvre toux dolore febbre tosse
+    fiebre febre pijn koorts hoest feber hoste gorączkę kaszel ból dureri sakit demam
 """
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _OTHER = frozenset(_OTHER_WORDS.split())
