@@ -117,6 +117,10 @@ def test_said_of_others_or_of_another_time(text: str, assertion: str, found: str
     assert found in said(text, assertion)
 
 
+def test_a_question_is_no_query() -> None:
+    assert said("Can I eat eggs ? Rash got worse.", "possible") == []
+
+
 def test_what_is_normal_is_told() -> None:
     text = "Heart size is normal. No effusion; lungs clear. Normal hila."
     assert said(text, "normal") == ["Heart size is normal", "lungs clear", "Normal hila"]

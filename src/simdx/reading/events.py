@@ -78,6 +78,7 @@ STRONG_ENDS = _set("STRONG_ENDS")
 NUMBERS = _set("NUMBERS")
 EVERYDAY = _set("EVERYDAY")
 KEYS = _set("KEYS")
+ASKING = _set("ASKING")
 
 # What an event is: the kinds of `triggers.txt`, and punctuation.
 BEFORE, BEHIND, EITHER, NARROW, NOTHING, HERE = "before", "behind", "either", "narrow", "nothing", "here"
@@ -137,6 +138,7 @@ DENYING = frozenset(
     for form in ((key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}."))
 )
 _PLUS = re.compile(r"(?:^|\s)\+[a-z]")  # beside it, a minus denies
+_FIRST = re.compile(r"\s*([a-z]+)")
 _YEAR = re.compile(r"in (?:19|20)\d\d")
 _LONGEST = 2 + max(map(len, RULES))  # a first word, and what shows that it ends
 _ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
@@ -168,12 +170,19 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
             if answer:
                 end = answer.end()
                 sign = "no" if answer["no"] else "yes"
-            elif low[at - 1 : at].isspace() and low[at + 2 : at + 3].isalpha():
-                continue  # "pain of the hip ? fracture"
+            elif low[at - 1 : at].isspace() and _is_query(low, start, at):
+                continue
         yield start, at, end, sign
         start = end
     if start < len(low):
         yield start, len(low), len(low), ""
+
+
+def _is_query(low: str, start: int, at: int) -> bool:
+    """Whether a question mark asks for what follows, as in "pain of the hip ? fracture"."""
+    following = _FIRST.match(low, at + 1)
+    asked = _FIRST.match(low, start)
+    return following is not None and following[1] not in STARTERS and not (asked and asked[1] in ASKING)
 
 
 def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
