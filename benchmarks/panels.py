@@ -82,8 +82,8 @@ def page(record: dict[str, Any]) -> str:
         "",
         f"`{record['command']}` at commit {record['commit']}, simdx {record['simdx']}. "
         "No label of any case was used, except in the supervised rows (cross-validated ceiling). "
-        "95 % bootstrap intervals in brackets. `auto` has none of these among its outcomes, wrong for every one "
-        "of these cases; the other methods have no background.",
+        "95 % bootstrap intervals in brackets. `auto` has none of these among its outcomes, wrong for every "
+        "one of these cases; the other methods have no background.",
         "",
     ]
     for panel in records.CASES:
