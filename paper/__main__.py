@@ -41,6 +41,8 @@ def run(
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
     about = tuple(name.strip() for name in panels.split(",")) if panels else PACKAGED
     artefacts, context = chosen(only), Context(scale, out, panels=about, embedder=embedder)
+    if panels and context.skipped:
+        raise BadInput(next(iter(context.skipped.values())))
     records = run_artefacts(artefacts, context, lambda line: print(line, file=sys.stderr))
     if failed := [record.name for record in records if record.status == "failed"]:
         raise RunFailed(
@@ -70,7 +72,10 @@ def report(
         picture = markdown.parent / "pictures" / f"{markdown.stem}.svg"
         picture.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(picture, svg(made.picture(records)))
-        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, made.grid(grid)))
+        grids = made.grid(grid)
+        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, grids))
+        if grids:
+            write_atomically(grid / "verdicts.md", made.grid_markdown(grids))
     print(f"wrote {folder / 'report.html'}", file=sys.stderr)
 
 

@@ -72,6 +72,7 @@ ARTEFACTS = (
     _artefact("temperature-ablation", "Table S17: sampling temperature", 2),
     _artefact("pool-size", "Table S18: how many simulations?"),
     _artefact("post-hoc-calibration", "Table S19: post-hoc calibration", 3),
+    _artefact("ece-size", "No table of the paper: how often the ECE's interval and paired test are wrong"),
     _artefact("prompts", "Table S20: the prompts of the ensemble"),
     _artefact("option-orders", "No table of the paper: what the order of the options does", 2),
     _artefact("doubts", "Where the paper contradicts itself"),

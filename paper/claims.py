@@ -263,7 +263,7 @@ def _of_models(where: str, value: float, n: int) -> Gap:
 def _stability(where: str, models: Models) -> Gap:
     """How much less M-SMC varies over models than ML, in standard deviations."""
     _, ml, own = zip(*models, strict=True)
-    return _of_models(where, stdev(ml) - stdev(own) if len(ml) > 1 else 0.0, len(ml))
+    return _of_models(where, stdev(ml) - stdev(own), len(ml))
 
 
 def _correlation(where: str, models: Models) -> Gap:
@@ -526,8 +526,8 @@ RULES: dict[str, Ours] = {
     for rule in (on_average, matches_ef, best_brier, cheap, thirty_times, best_baseline, uninformative, below, split,
                  right_there, twice, more_diffuse, one_confusion, unhurt, logits_hurt, coldest, few, rescaled)
 } | {
-    "stability": lambda d: [_stability(p, some) for p in _here(d, "main-results") if (some := _models(d, p))],
-    "margin": lambda d: [_correlation(p, some) for p in _here(d, "main-results") if (some := _models(d, p))],
+    "stability": lambda d: [_stability(p, some) for p in _here(d, "main-results") if len(some := _models(d, p)) > 1],
+    "margin": lambda d: [_correlation(p, some) for p in _here(d, "main-results") if len(some := _models(d, p)) > 1],
     "error_auroc": lambda d: _differences(d, REPORTS, "error_auroc", -1),
     "e_aurc": lambda d: _differences(d, REPORTS, "e_aurc", 1),
     "ece_of_asking": lambda d: _differences(d, REPORTS, "ece", 1),

@@ -13,7 +13,19 @@ from pandas import DataFrame
 
 from paper import figures
 from paper.artefacts import ARTEFACTS, read_artefacts
-from paper.claims import AGREES, DISAGREES, OPEN, UNTESTED, VERDICTS, Claim, Verdict, on_the_grid, said, verdicts
+from paper.claims import (
+    AGREES,
+    CLAIMS,
+    DISAGREES,
+    OPEN,
+    UNTESTED,
+    VERDICTS,
+    Claim,
+    Verdict,
+    on_the_grid,
+    said,
+    verdicts,
+)
 from paper.world import ASKING
 from simdx.disk import write_atomically
 from simdx.runs import Record
@@ -31,9 +43,18 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def grid(folder: Path) -> dict[str, list[Verdict]]:
-    """The main grid's verdicts by what was varied: DIR/primary, DIR/wordllama, … hold records of a run each."""
-    found = (name for name in GRIDS if (folder / name).is_dir())
-    return {name: on_the_grid(figures_of(read_artefacts(folder / name))) for name in found}
+    """The main grid's verdicts by what was varied: DIR/primary, DIR/wordllama, … hold records of a run each.
+
+    Where DIR/case-reports has a folder of that name, the verdicts with its banks stand beside those without.
+    """
+    found: dict[str, list[Verdict]] = {}
+    for name in (name for name in GRIDS if (folder / name).is_dir()):
+        alone = figures_of(read_artefacts(folder / name))
+        found[name] = on_the_grid(alone)
+        if more := figures_of(read_artefacts(folder / "case-reports" / name)):
+            both = {one: {**alone.get(one, {}), **more.get(one, {})} for one in {**alone, **more}}
+            found[f"{name}, with case reports"] = on_the_grid(both)
+    return found
 
 
 def counts(found: Sequence[Verdict]) -> str:
@@ -50,23 +71,35 @@ def html(records: Sequence[Record]) -> str:
     )  # fmt: skip
 
 
+def _word(verdict: str) -> str:
+    return f"**{verdict}**" if verdict == DISAGREES else verdict
+
+
 def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mapping[str, Sequence[Verdict]]) -> str:
     """The page of the documentation: the claims, what differs, what could not be run."""
     found = verdicts(figures_of(records))
-
-    def word(verdict: str) -> str:
-        return f"**{verdict}**" if verdict == DISAGREES else verdict
-
-    def on(some: Sequence[Verdict], claim: Claim) -> str:
-        one = next(one for one in some if one.claim == claim)
-        return f"{word(one.verdict)}, {len(one.gaps)} gaps" if one.gaps else "no record"
-
     return _TEMPLATES.get_template("results.md").render(
         verdicts=sorted(found, key=lambda one: (AGREES, DISAGREES, OPEN, UNTESTED).index(one.verdict)),
         files=f"../{folder.as_posix()}",
-        counts=counts(found), about=provenance(records), picture=picture, word=word, grids=grids, on=on,
-        worst=lambda one: said(min(one.gaps, key=lambda gap: gap.value)),
+        counts=counts(found), about=provenance(records), picture=picture, word=_word,
+        grids={name: counts(some) for name, some in grids.items()}, size=figures_of(records).get("ece-size"),
     )  # fmt: skip
+
+
+def grid_markdown(grids: Mapping[str, Sequence[Verdict]]) -> str:
+    """Every verdict of the main grid, arm beside arm."""
+
+    def on(some: Sequence[Verdict], claim: Claim) -> str:
+        one = next(one for one in some if one.claim == claim)
+        return f"{_word(one.verdict)}, {len(one.gaps)} gap{'s'[: len(one.gaps) > 1]}" if one.gaps else "no record"
+
+    def least(claim: Claim) -> str:
+        wide = sorted(grids, key=lambda name: (not name.startswith(GRIDS[0]), "," not in name))
+        gaps = next(v.gaps for name in wide for v in grids[name] if v.claim == claim and v.gaps)
+        return said(min(gaps, key=lambda gap: gap.value))
+
+    rows = [claim for claim in CLAIMS if any(v.gaps for some in grids.values() for v in some if v.claim == claim)]
+    return _TEMPLATES.get_template("grid.md").render(grids=grids, on=on, rows=rows, least=least)
 
 
 def claims_json(records: Sequence[Record]) -> str:

@@ -36,7 +36,7 @@ from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings
 from simdx.methods.logistic import choose_penalty
 from simdx.metrics import scores as selective
-from simdx.metrics.calibration import apply_temperature, fit_temperature
+from simdx.metrics.calibration import apply_temperature, debiased_ece, ece_difference, fit_temperature, weighted_ece
 from simdx.metrics.resampling import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.models import REGISTRY
@@ -635,3 +635,27 @@ def _pools(context: Context, spec: Spec, size: int) -> dict[str, Any]:
         "means": {m: float(np.mean(values)) if values else None for m, values in known.items()},
         "accuracy_range": [min(known["accuracy"]), max(known["accuracy"])],
     }
+
+
+SIZE_RUNS = {"smoke": 3, "full": 1000}
+SIZE_CASES, SIZE_LABELS, SIZE_RESAMPLES = 300, 3, 200
+
+
+def ece_size(context: Context) -> Measured:
+    """How often the interval and the paired test of the ECE are wrong where nothing is: calibrated answers and flat
+    ones of labels drawn from the calibrated; beside the percentile bootstrap of the plug-in ECE."""
+    rng, runs = context.rng("ece-size"), SIZE_RUNS[context.scale]
+    flat, found = np.full((SIZE_CASES, SIZE_LABELS), 1 / SIZE_LABELS), dict.fromkeys(("held", "ours", "plug-in"), 0)
+    for _ in range(runs):
+        p = rng.dirichlet(np.full(SIZE_LABELS, 0.5), size=SIZE_CASES)
+        y = (rng.random((SIZE_CASES, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=SIZE_LABELS - 1)
+        own, other = debiased_ece(p, y, rng), debiased_ece(flat, y, rng)
+        _, low, high = ece_difference(own, other)
+        found["held"] += own[1] == 0
+        found["ours"] += low > 0 or high < 0
+        w = rng.multinomial(SIZE_CASES, np.full(SIZE_CASES, 1 / SIZE_CASES), size=SIZE_RESAMPLES).astype(float)
+        plain = [weighted_ece(w, q.max(1), (q.argmax(1) == y).astype(float)) for q in (p, flat)]
+        low, high = np.quantile(plain[1] - plain[0], (0.025, 0.975))
+        found["plug-in"] += low > 0 or high < 0
+    shares = {name: count / runs for name, count in found.items()}
+    return Measured({"runs": runs, "cases": SIZE_CASES, "labels": SIZE_LABELS, **shares}, {})

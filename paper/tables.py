@@ -246,6 +246,15 @@ def bank_draws(_: str, banks: Data) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def ece_size(data: Data) -> Tables:
+    row = {
+        "runs": data["runs"], "cases": data["cases"], "labels": data["labels"],
+        "interval holds nought": number(data["held"]), "paired test rejects": number(data["ours"]),
+        "paired test, plug-in ECE, rejects": number(data["plug-in"]),
+    }  # fmt: skip
+    return {"Calibrated answers, and flat ones beside them": frame([row])}
+
+
 def abi_fidelity(data: Data) -> Tables:
     rows = []
     for row in data.values():

@@ -32,6 +32,17 @@ def test_a_panel_without_its_data_is_left_out_with_a_note(tmp_path: Path) -> Non
         found.cases("case-reports")
 
 
+def test_where_own_banks_are_the_question_a_model_without_one_is_left_out(
+    tmp_path: Path, banks: Path, asking: Path
+) -> None:
+    found = [
+        {one.model for one in small_context(tmp_path, place, asking, embedder="wordllama").asked(PANEL)}
+        for place in (banks, tmp_path)
+    ]
+    assert found == [{"small"}, set()]
+    assert small_context(tmp_path, tmp_path, asking).asked(PANEL)
+
+
 def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context) -> None:
     spec = Spec(PANEL, "m-smc")
     posterior = context.fitted(spec).infer(context.observations(PANEL), context.prior(spec)).posterior

@@ -49,6 +49,26 @@ def test_the_page_is_escaped_and_asks_nothing_of_anyone(
     assert '"verdict": "not testable here"' in (tmp_path / "claims.json").read_text("utf-8")
 
 
+def test_a_panel_of_its_own_stands_beside_the_grid_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {
+        "primary": {"significance": {"oral-lesions": 1}},
+        "case-reports/primary": {"significance": {"case-reports": 2}, "error-detection": {"case-reports": 3}},
+    }
+    for name in found:
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(report, "read_artefacts", lambda folder: folder.relative_to(tmp_path).as_posix())
+    monkeypatch.setattr(report, "figures_of", lambda name: found.get(name, {}))
+    monkeypatch.setattr(report, "on_the_grid", lambda data: data)
+    assert report.grid(tmp_path) == {
+        "primary": found["primary"],
+        "primary, with case reports": {
+            "significance": {"oral-lesions": 1, "case-reports": 2}, "error-detection": {"case-reports": 3},
+        },
+    }  # fmt: skip
+
+
 def test_results_md_is_what_the_committed_records_say() -> None:
     records = read_artefacts(COMMITTED)
     grids = report.grid(ROOT / "results" / "grid")
@@ -58,4 +78,5 @@ def test_results_md_is_what_the_committed_records_say() -> None:
         "out of date: run 'python -m paper report results/paper --markdown docs/results.md'"
     )
     assert len(written.split()) <= 4000
+    assert (ROOT / "results" / "grid" / "verdicts.md").read_text("utf-8") == report.grid_markdown(grids)
     assert (COMMITTED / "claims.csv").read_text("utf-8") == report.claims_csv(records)

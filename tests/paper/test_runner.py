@@ -101,6 +101,7 @@ def test_bad_input_is_one_line_and_exit_2(tmp_path: Path, capsys: pytest.Capture
         (["run", "--out", str(folder), "--only", "nothing"], "no artefact 'nothing'"),
         (["run", "--out", str(folder), "--only", " , "], "names no artefact"),
         (["run", "--out", str(folder), "--scale", "huge"], "choose smoke or full"),
+        (["run", "--out", str(folder), "--panels", "nonsense"], "unknown panel 'nonsense'"),
         (["run", "--out", str(file)], "is a file"),
         (["report", str(folder)], "holds no records"),
         (["run"], "--out"),
