@@ -9,7 +9,7 @@ import pytest
 
 from simdx import Classifier, library
 from simdx.methods import PanelData
-from simdx.methods.calibration_record import SLOPE, OutsideScale
+from simdx.methods.calibration_record import SLOPE, OutsideScale, SentenceScale
 from simdx.methods.world import World, world_log_odds
 from simdx.panels import PACKAGED
 from simdx.types import Bank, Panel
@@ -83,6 +83,22 @@ def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
     strange = "I fell off a ladder and the bone sticks out through the skin of my shin."
     assert classifier.infer(plain).unexplained == ()
     assert strange in classifier.infer(f"{plain} {strange}").unexplained
+    # a finding of another condition beside those of the label, though the label stays the answer
+    calf = classifier.infer("I am wheezing and short of breath at night. My calf is swollen.")
+    assert calf.leading_label == "bronchial asthma"
+    assert calf.unexplained == ("My calf is swollen.",)
+    assert calf.decision.action == "test"
+
+
+def test_the_threshold_of_a_sentence_keeps_to_one_text_in_ten() -> None:
+    rng = np.random.default_rng(0)
+    excess = rng.exponential(2.0, size=20_000) - 3
+    level = float(np.quantile(excess, 0.9))
+    scale = SentenceScale(level, float((excess[excess > level] - level).mean()))
+    assert scale.threshold(1) == scale.threshold(0) == level
+    for n in (2, 5, 20):
+        texts = rng.choice(excess, size=(4000, n))
+        assert 0.07 < (texts > scale.threshold(n)).any(axis=1).mean() < 0.12
 
 
 @pytest.mark.parametrize("panel", PACKAGED)

@@ -213,9 +213,9 @@ class Desk(TunedThresholds):
         asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
         if found.unexplained is not None and asked.size:
             said = [split_sentences(observations.texts[i]) for i in asked]
-            excess = world.excess(said, lead[asked], shares[asked])
-            for i, sentences, by in zip(asked.tolist(), said, excess, strict=True):
-                marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > found.unexplained)
+            for i, sentences, by in zip(asked.tolist(), said, world.excess(said, lead[asked]), strict=True):
+                most = found.unexplained.threshold(len(sentences))
+                marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > most)
         out: list[Beyond] = []
         for i, chance in enumerate(chances):
             order = np.argsort(-named[i])[:NEAREST].tolist()

@@ -76,13 +76,11 @@ class Likeness:
         place = {word: i for i, word in enumerate(vocabulary)}
         return cls(arrays["means"].astype(float), place, ends, group, arrays["value"].astype(float))
 
-    def scores(self, directions: Float | None, said: Sequence[set[str]]) -> Float:
-        """(N, groups) of texts; without directions, of their words alone."""
+    def scores(self, directions: Float, said: Sequence[set[str]], weight: float = DIRECTION) -> Float:
+        """(N, groups) of texts by their directions, which count `weight`, and their words."""
         known = [[self.place[word] for word in words if word in self.place] for words in said]
         added = self._added_one_by_one(known) if len(said) <= FEW else self._added_at_once(known)
-        if directions is not None:
-            added += (DIRECTION * directions) @ self.means.T
-        return added
+        return added + (weight * directions) @ self.means.T
 
     def _added_one_by_one(self, known: Sequence[Sequence[int]]) -> Float:
         added = np.zeros((len(known), len(self.means)))

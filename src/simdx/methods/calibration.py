@@ -37,7 +37,7 @@ from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import BackgroundModel, Novelty, kinds_of
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
-from simdx.methods.world import World, most_excess, strangers, world_log_odds, world_scale
+from simdx.methods.world import World, sentence_scale, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
@@ -226,7 +226,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     scale = None if world is None else world_scale(world, asked and asked[1])
     if world is None or scale is None:
         return found
-    found = replace(found, world=scale, unexplained=most_excess(world))
+    found = replace(found, world=scale, unexplained=sentence_scale(world))
     if found.auroc is not None or asked is None:
         return found
     # Without a background of its own, texts of the library are what the panel is rehearsed against.

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from itertools import pairwise
+from math import log
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -149,6 +150,18 @@ TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
 
 
 @dataclass(frozen=True, slots=True)
+class SentenceScale:
+    """From which excess on (`World.excess`) a sentence is not explained by its label."""
+
+    level: float  # which one in ten sentences of held-out simulated texts exceeds
+    scale: float  # by how much they exceed it on average: the tail is taken to be exponential
+
+    def threshold(self, sentences: int) -> float:
+        """For each of so many sentences, so that one text in ten has a sentence above it."""
+        return self.level + self.scale * log(max(sentences, 1))
+
+
+@dataclass(frozen=True, slots=True)
 class Confused:
     """Two labels whose held-out texts are often given to each other."""
 
@@ -171,7 +184,7 @@ class Calibration:
     residual: tuple[tuple[float, ...], ...] = ()  # (K + 1, d) or nothing; of none of these last
     outside: OutsideScale | None = None  # of the panel's own background
     world: OutsideScale | None = None  # of the library
-    unexplained: float | None = None  # `World.excess` of a sentence from which its label does not explain it
+    unexplained: SentenceScale | None = None  # sentences that the leading label does not explain
     n: int = 0  # texts rehearsed, or cases measured
     writers: int = 0  # of the rehearsed texts
     accuracy: float | None = None  # on them, held out

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
-from simdx.methods.calibration_record import OutsideScale, condition_log_odds, scale_of
+from simdx.methods.calibration_record import OutsideScale, SentenceScale, condition_log_odds, scale_of
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import OneSlotCache
 from simdx.reading import is_checklist, split_sentences
@@ -35,8 +35,8 @@ INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the lab
 MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
 FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
-MARKED = 0.05  # of held-out simulated texts in which a sentence is marked
-SHORTLIST = 5  # conditions that may explain a sentence
+MARKED = 0.1  # of held-out simulated texts in which a sentence is marked
+DIRECTION = 10.0  # half of a text's: a sentence has less direction
 
 
 class Compared(NamedTuple):
@@ -100,18 +100,17 @@ class World:
         score = np.where(self.urgent[label], compared.conditions, -np.inf)
         return score.argmax(axis=1), score.max(axis=1) - compared.labels[np.arange(len(label)), label]
 
-    def excess(self, sentences: Sequence[Sequence[str]], label: Int, shares: Float) -> list[Float]:
-        """Of each text's sentences, by how much their words speak for the text's likeliest conditions (by its
-        shares, (N, C)) rather than for its label (N,): log-likelihood ratios."""
+    def excess(self, sentences: Sequence[Sequence[str]], label: Int) -> list[Float]:
+        """Of each text's sentences, by how much they speak for the condition that they fit best rather than
+        for the text's label (N,): log-likelihood ratios."""
         from simdx import library
 
         lengths = [*map(len, sentences)]
-        of = np.repeat(np.arange(len(sentences)), lengths)
-        said = library.words([one for some in sentences for one in some])  # alone: it has little direction
-        rivals = np.argsort(-shares, axis=1)[of, :SHORTLIST]
-        best = np.take_along_axis(self.library.scores(None, said), rivals, axis=1).max(axis=1)
-        over = best - self.own.scores(None, said)[np.arange(len(of)), label[of]]
-        return np.split(over, np.cumsum(lengths)[:-1])
+        every = [one for some in sentences for one in some]
+        seen = library.directions(library.embedded(every)), library.words(every)
+        best = self.library.scores(*seen, DIRECTION)[:, self.outside].max(axis=1)
+        own = self.own.scores(*seen, DIRECTION)[np.arange(len(every)), np.repeat(label, lengths)]
+        return np.split(best - own, np.cumsum(lengths)[:-1])
 
 
 def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:
@@ -190,16 +189,19 @@ def held_out(world: World) -> Iterator[HeldOut]:
         yield HeldOut(held, fold_world, Compared(labels, every[held]))
 
 
-def most_excess(world: World) -> float | None:
-    """What the worst sentence of all but MARKED of the labels' own texts stays below; None: no text
-    can be held out."""
-    found: list[float] = []
+def sentence_scale(world: World) -> SentenceScale | None:
+    """From the sentences of the labels' own texts, held out; None: no text can be."""
+    found: list[Float] = []
     bank = world.data.bank
     for one in held_out(world):
         sentences = [split_sentences(bank.texts[row]) for row in one.rows.tolist()]
-        over = one.world.excess(sentences, bank.label_index[one.rows], one.world.shares(one.compared))
-        found += [float(by.max()) for by in over]
-    return round(float(np.quantile(found, 1 - MARKED)), 4) if found else None
+        found += one.world.excess(sentences, bank.label_index[one.rows])
+    if not found:
+        return None
+    excess = np.concatenate(found)
+    level = float(np.quantile(excess, 1 - MARKED))
+    above = excess[excess > level]
+    return SentenceScale(round(level, 4), round(float((above - level).mean()) if above.size else 0.0, 4))
 
 
 def world_scale(world: World, strangers: Compared | None) -> OutsideScale | None:
