@@ -61,12 +61,14 @@ def test_what_is_packaged_beside_the_texts_is_of_these_texts() -> None:
     some = TEXTS[::500]
     given = [text.text for text in some]
     said = library.words(given)
-    score = likeness.scores(library.directions(library.embedded(given)), said)
+    seen = library.directions(library.embedded(given))
+    score = likeness.scores(seen, said)
     own = [names.index(text.condition) for text in some]
     assert (score.argmax(axis=1) == own).mean() > 0.9  # of texts that it was made of
-    apart = np.concatenate([likeness.scores(None, [one]) for one in said])  # few texts take another way
-    assert len(said) > 8
-    np.testing.assert_allclose(likeness.scores(None, said), apart, atol=1e-9)
+    pairs = zip(seen, said, strict=True)
+    apart = np.concatenate([likeness.scores(one[None], [words]) for one, words in pairs])
+    assert len(said) > 8  # few texts take another way
+    np.testing.assert_allclose(score, apart, atol=1e-9)
 
 
 def test_likeness_adds_a_direction_and_the_words_of_a_text() -> None:
