@@ -183,10 +183,11 @@ def make_atoms(bank_vectors: Float, label_index: Int, n_labels: int, prior: Floa
 
 
 def similarity(observations: Float, vectors: Float) -> Float:
-    """Cosines (N, n) in single precision, to the last bit independent of how cases are batched.
+    """Cosines (N, n) in single precision, whose last bits hardly depend on how cases are batched.
 
     BLAS libraries take other routines for a single row and for small products, and those add up in
-    another order. So a small batch is filled up with zero rows until the product is a large one.
+    another order. So a small batch is filled up with zero rows until the product is a large one. Some
+    processors' routines (OpenBLAS's for Haswell and Zen) also add up by a row's place: TIE allows for that.
     """
     z = np.ascontiguousarray(observations, dtype=np.float32)
     rows = max(2, int(SMALL_PRODUCT // max(1, vectors.size)) + 1)
