@@ -1,10 +1,11 @@
-"""Sentences that a label does not explain: how many foreign ones are marked, and how many right answers.
+"""Sentences marked as not explained by the label: foreign ones, and those of correctly answered cases.
 
     python -m benchmarks.sentences --data FOLDER
 
 To each of some simulated texts, held out, a sentence of a probe about another condition is added
-(tests/data/outside_probes.jsonl); probes of even number were looked at while the rule was chosen. Then the
-panel's labelled cases, which FOLDER holds where `simdx.bench.records.CASES` says, and the probes as they are.
+(tests/data/outside_probes.jsonl); probes of even number were looked at while the rule was chosen. The
+panel's labelled cases, which FOLDER holds where `simdx.bench.records.CASES` says, and the probes are asked as
+they are.
 Writes results/library/sentences.json.
 """
 

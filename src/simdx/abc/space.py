@@ -186,8 +186,9 @@ def similarity(observations: Float, vectors: Float) -> Float:
     """Cosines (N, n) in single precision, whose last bits hardly depend on how cases are batched.
 
     BLAS libraries take other routines for a single row and for small products, and those add up in
-    another order. So a small batch is filled up with zero rows until the product is a large one. Some
-    processors' routines (OpenBLAS's for Haswell and Zen) also add up by a row's place: TIE allows for that.
+    another order. So a small batch is filled up with zero rows until the product is a large one. On some
+    processors (OpenBLAS's routines for Haswell and Zen) the order also depends on a row's position: TIE
+    allows for that.
     """
     z = np.ascontiguousarray(observations, dtype=np.float32)
     rows = max(2, int(SMALL_PRODUCT // max(1, vectors.size)) + 1)

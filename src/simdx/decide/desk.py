@@ -207,7 +207,7 @@ class Desk(TunedThresholds):
         clinical = self._data.panel.is_clinical  # beside other panels no illness is named
         named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
         urgent, margin = world.rivals(compared, lead)
-        rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # of the label itself
+        rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # emergencies that are a kind of the label
         near_by = np.where(kind, table.of_labels[rows, lead] * expit(margin), chances[rows, urgent])
         marked: dict[int, tuple[str, ...]] = {}
         asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
@@ -223,7 +223,8 @@ class Desk(TunedThresholds):
             rival = None
             if clinical and margin[i] > CLEAR and near_by[i] >= LIKELY:
                 rival = world.conditions[urgent[i]].name, float(near_by[i])
-                order = order if kind[i] else list(dict.fromkeys([*order, int(urgent[i])]))
+                if not kind[i]:
+                    order = list(dict.fromkeys([*order, int(urgent[i])]))
             near = tuple(
                 NearCondition(condition=one.name, probability=float(chance[c]), emergency=one.emergency)
                 for c, one in ((c, world.conditions[c]) for c in order)

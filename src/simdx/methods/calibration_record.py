@@ -151,13 +151,13 @@ TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
 
 @dataclass(frozen=True, slots=True)
 class SentenceScale:
-    """From which excess on (`World.excess`) a sentence is not explained by its label."""
+    """The excess (`World.excess`) above which a label does not explain a sentence."""
 
     level: float  # which one in ten sentences of held-out simulated texts exceeds
-    scale: float  # by how much they exceed it on average: the tail is taken to be exponential
+    scale: float  # their mean distance above it: the tail is assumed to be exponential
 
     def threshold(self, sentences: int) -> float:
-        """For each of so many sentences, so that one text in ten has a sentence above it."""
+        """For a text of so many sentences: one held-out text in ten has a sentence above it."""
         return self.level + self.scale * log(max(sentences, 1))
 
 

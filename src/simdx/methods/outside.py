@@ -17,7 +17,7 @@ everyday texts do.
 they have in common, which is little. So their simulations are grouped, and every kind stands as one more
 label in both scores; the background is the mixture of its kinds, each weighed by its share of the texts. A
 panel may name which of its banks speak for the labels here. Labelled cases, where there are any, always do.
-What labels adopted of an archive never does: the archive centres here and no more.
+Texts that labels adopted from an archive never do: here an archive only centres the cases.
 
 Constants were chosen on simulated text alone (docs/recipe.md).
 """
@@ -125,7 +125,7 @@ class BackgroundModel:
         bank = data.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
-        if data.real is not None:  # what labels adopted of an archive would make its like theirs
+        if data.real is not None:  # adopted texts would count similar outside texts as labels'
             data = data.with_real(data.real.only(~data.real.inferred))
         rows = gather(data, standing_against(data.bank), background=True)
         comparison = Comparison.fit(

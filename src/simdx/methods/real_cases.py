@@ -7,7 +7,7 @@ labelled  Cases enter both scores as weighted simulations. How many simulations 
 archive   Real text is not written as simulated text is. So the archive's mean, drawn a little towards the
           simulations', is taken out of real text in both representations (*centring*). The recipe, so
           centred, answers every text of the archive, which then stands beside the simulations of each label
-          in proportion (*adoption*); no label adopts what none of these claims. None of these itself is told
+          in proportion (*adoption*); no label adopts what none of these claims. None of these is estimated
           as if nothing had been adopted (`outside`). Once; repeating it only made answers too sure
 
 Real cases stay out of the bank: the vocabulary, typicality, the second order, the alarm and the quoted

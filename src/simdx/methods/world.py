@@ -36,7 +36,7 @@ MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exce
 FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
 MARKED = 0.1  # of held-out simulated texts in which a sentence is marked
-DIRECTION = 10.0  # half of a text's: a sentence has less direction
+SENTENCE_DIRECTION = 10.0  # weight of the direction: half of a text's, since a sentence has less of it
 
 
 class Compared(NamedTuple):
@@ -108,14 +108,17 @@ class World:
         lengths = [*map(len, sentences)]
         every = [one for some in sentences for one in some]
         seen = library.directions(library.embedded(every)), library.words(every)
-        best = self.library.scores(*seen, DIRECTION)[:, self.outside].max(axis=1)
-        own = self.own.scores(*seen, DIRECTION)[np.arange(len(every)), np.repeat(label, lengths)]
+        best = self.library.scores(*seen, SENTENCE_DIRECTION)[:, self.outside].max(axis=1)
+        own = self.own.scores(*seen, SENTENCE_DIRECTION)[np.arange(len(every)), np.repeat(label, lengths)]
         return np.split(best - own, np.cumsum(lengths)[:-1])
 
 
 def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:
-    """(K, C) emergencies that no label stands for, or a kind of a label that is none: septic arthritis is
-    a kind of arthritis. What a label's own names mean is not hidden by it."""
+    """(K, C) emergencies that each label would hide.
+
+    Those that no label stands for, and those that are a kind of a label which is no emergency itself (septic
+    arthritis is a kind of arthritis). A label hides no condition that one of its own names means.
+    """
     from simdx import library
 
     emergency = np.array([c.emergency for c in every])
@@ -190,7 +193,7 @@ def held_out(world: World) -> Iterator[HeldOut]:
 
 
 def sentence_scale(world: World) -> SentenceScale | None:
-    """From the sentences of the labels' own texts, held out; None: no text can be."""
+    """From the sentences of the bank's own texts, held out; None where no text can be held out."""
     found: list[Float] = []
     bank = world.data.bank
     for one in held_out(world):
