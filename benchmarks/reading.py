@@ -11,6 +11,10 @@ sentences) and `reserve` (24) came later, in kinds that the halves lack, written
 for them: `fresh` was read before and after, `reserve` when the mends for `fresh` were done. The 73 sentences
 `added` to both halves came last, written without sight of the rules; `first_read` is what the rules of then
 made of them. The rules were mended on the development half again, and both halves measured.
+
+`kinds` (39) and `kinds held back` (39) came with recipe 6, in kinds of which some were known to be misread
+("HIV negative.", "zero redness", "his sister's eczema"); sentences like those known were put into `kinds`.
+`first_read` is what the rules of recipe 5 made of both; the rules were then mended for `kinds` alone.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLD = ROOT / "tests/data/reading_gold.jsonl"
 OUT = ROOT / "results/reading/assertion.json"
 HALVES = ("development", "held-out")
-ADDED = ("fresh", "reserve")
+KINDS = ("kinds", "kinds held back")
+ADDED = ("fresh", "reserve", *KINDS)
 ASSERTIONS = ("negated", "possible", "hypothetical", "past", "family")
 TOLD = (*ASSERTIONS, NORMAL)  # of the sentences that were added
 
@@ -212,7 +217,8 @@ def main() -> None:
         "gold": str(GOLD.relative_to(ROOT)),
         "sentences": {half: len(rows) for half, rows in halves.items()},
         "us_a_text": costs(),
-        "first_read": kept.get("first_read", readers["simdx"]["added"]),
+        "first_read": {half: readers["simdx"][half] for half in KINDS}
+        | kept.get("first_read", readers["simdx"]["added"]),
         "readers": readers,
     }
     OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

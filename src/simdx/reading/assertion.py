@@ -26,6 +26,7 @@ from simdx.reading.events import (
     FILLERS,
     FINDING_ENDINGS,
     FINDINGS,
+    FREE_OF,
     FROM,
     HERE,
     HYPOTHETICAL,
@@ -158,12 +159,22 @@ class _Sentence:
                 assertion = max(assertion, given)
             given = PRESENT
             if what == BEHIND:
-                _add(out, self.low, self._clause_start(i), start, assertion, (start, end))
+                begin, stop = self._clause_start(i), start
+                if self.events[i][WORD] == "free":  # "a rash, pain-free": one finding, or none
+                    begin = max(begin, self._last_word(start))
+                    said_free = self.low[begin:start].rstrip(" -")
+                    if said_free not in FREE_OF and not _is_finding(said_free):
+                        continue
+                    stop = begin + len(said_free)
+                _add(out, self.low, begin, stop, assertion, (start, end))
             elif what == EITHER:
                 for first, last in self._both_sides(i, assertion):
                     _add(out, self.low, first, last, assertion, (start, end))
             else:
                 stop = self._scope_end(i, assertion, what == NARROW or assertion == POSSIBLE)
+                # "His sister's eczema is worse than his"; but "her mother's side has".
+                if self.low.endswith("'s", start, end) and not self.low.startswith(" side", end):
+                    stop = self._verb(end, stop)
                 _add(out, self.low, end, stop, assertion, (start, end))
                 given, said = assertion, end
         return out
@@ -231,6 +242,8 @@ class _Sentence:
         if self.events[j][WHAT] == AND:
             also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
             return (also and following in ARTICLES) or (either_or and not firm)
+        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?"):
+            return self.last_or < j  # "?PE, calf swelling" asks for one finding
         if assertion != NEGATED:
             return False
         if following == "w/":  # "w/o fever, w/ cough"
@@ -267,6 +280,17 @@ class _Sentence:
         has = self.low.find(" has ", begin, stop)
         before = self.low[begin:has].split()
         return has if has > 0 and before and before[-1] not in STARTERS else stop
+
+    def _last_word(self, stop: int) -> int:
+        """Where the word before a place begins."""
+        return max(self.low.rfind(" ", self.start, stop - 1) + 1, self.start)
+
+    def _verb(self, begin: int, stop: int) -> int:
+        """Where what belongs to somebody ends: at a verb."""
+        for word in _WORD.finditer(self.low, begin, stop):
+            if word[0] in CLAUSE_VERBS:
+                return word.start()
+        return stop
 
     def _after_words(self, begin: int) -> int:
         for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):

@@ -70,6 +70,7 @@ STARTERS = _set("STARTERS")
 CLAUSE_VERBS = _set("CLAUSE_VERBS")
 REPORTED = _set("REPORTED")
 FINDINGS = _set("FINDINGS")
+FREE_OF = _set("FREE_OF")
 FINDING_ENDINGS = tuple(sorted(_set("FINDING_ENDINGS")))
 TAILS = _set("TAILS")
 ARTICLES = _set("ARTICLES")
@@ -96,7 +97,7 @@ WHAT: Final = 2
 MEANT: Final = 3
 WORD: Final = 4
 
-_SIGNS = ",:(?+-"
+_SIGNS = ",:(?=+-"
 
 
 def _tree(words: list[str]) -> str:
@@ -117,12 +118,16 @@ _SCAN = re.compile(rf"[^a-z0-9_](?<!\w)(?:{_tree(sorted(RULES))}(?!\w)|(?<=[{_SI
 _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 # A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
 _ANSWER = re.compile(
-    r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
+    r"(?:\?|:|=|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
     r"not (?:at all|present|seen|found|noted|reported)|none known)|"
-    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$)|"
+    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)|\n]|/\s|$)|"
     r"(?<=\? [ny])\s[^.?\n]{1,60}\?|(?<=: yes)\s[\w ]{1,60}:)"
 )
-_NO = re.compile(r"[:(-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
+_MINUS = re.compile(r"\s*(?:-|neg)(?:ve)?(?=\s*(?:[.,;)|/\n]|$))")  # an answer behind a colon
+_ENDED = re.compile(r"\s*(?:[,;.)|\n]|/\s|$)")
+_MINUS_LIST = re.compile(r"\s[+-](?:ve)?\s*(?:[,;]|/\s)")
+_SIGN_LAST = re.compile(r"[^.;\n]{0,200}\([+-]\)\s*(?:[.;\n]|$)")  # each sign stands behind its finding
+_NO = re.compile(r"[:(=-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
 # Without one of these words a sentence says what is present; without one of the others it denies nothing.
 TELLING = frozenset(
     form
@@ -200,6 +205,8 @@ def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
         or "?" in part
         or " -" in part
         or "(-" in part
+        or "-free" in part
+        or "=n" in part
         or (":" in part and _NO.search(part) is not None)
         or ((" in " in part or part.startswith("in ")) and _YEAR.search(part) is not None)
     )
@@ -256,21 +263,26 @@ def _denies(low: str, at: int) -> bool:
 
 def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
     """Adds the event of a sign, where it is one; returns where it ends."""
+    behind = False
     if sign == "(" and low[at + 1 : at + 3] in ("-)", "+)"):
         sign, stop = low[at + 1], at + 3
+        behind = _ENDED.match(low, stop) is not None or _SIGN_LAST.match(low, stop) is not None
     elif sign in "+-":
         if low[at - 1 : at].strip():
             return stop
         if low.startswith("ve", stop) and not low[stop + 2 : stop + 3].isalpha():
             stop += 2
+            behind = sign == "-" and _ENDED.match(low, stop) is not None
+        elif sign == "-" and _ENDED.match(low, stop) and _MINUS_LIST.search(low, max(0, at - 99), at + 99):
+            behind = True
         elif sign == "-" and not _denies(low, at):
             if not low[stop : stop + 1].isspace():
                 return stop
             sign = " -"
     if sign == "-":
-        found.append((at, stop, NARROW, NEGATED, sign))
+        found.append((at, stop, BEHIND if behind else NARROW, NEGATED, sign))
     elif sign == "+":
-        found.append((at, stop, HERE, PRESENT, sign))
+        found.append((at, stop, NOTHING if behind else HERE, PRESENT, sign))
     elif sign == "?":
         if low[stop : stop + 2].lstrip()[:1].isalpha():
             found.append((at, stop, BEFORE, POSSIBLE, sign))
@@ -280,6 +292,9 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
             no = answer["no"] is not None
             stop = answer.end()
             found.append((at, stop, BEHIND if no else NOTHING, NEGATED if no else PRESENT, sign))
+        elif sign in ":=" and (minus := _MINUS.match(low, stop)):
+            stop = minus.end()
+            found.append((at, stop, BEHIND, NEGATED, sign))
         elif sign == ":":
             found.append((at, stop, COLON, PRESENT, sign))
         elif sign == " -":
