@@ -54,6 +54,7 @@ ARTEFACTS = (
         "paper-settings", "Tables 2, S1 and S10 with the schedule and the training that the paper's figures need", 2
     ),
     _artefact("model-banks", "No table of the paper: the same over banks by the models"),
+    _artefact("whole-embedding", "No table of the paper: networks that read the whole embedding, over the same banks"),
     _artefact("significance", "Table S2: differences from M-SMC, with the draw of cases and of banks", 2),
     _artefact("bank-draws", "No table of the paper: how far figures move with the draw of the bank"),
     _artefact("abi-fidelity", "Table S3: fidelity of the amortised network"),

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property, wraps
 from hashlib import sha256
 from pathlib import Path
@@ -249,6 +249,7 @@ class Context:
             "populations": spec.populations, "count": self.size.network_observations,
             "epochs": self.size.network_epochs,
         }  # fmt: skip
+        settings |= {"inputs": spec.inputs} if spec.inputs != "coordinates" else {}
         vectors = None
         if spec.trained_as == "the paper":  # on its cases, 500 epochs, batches of 64, rate .001
             vectors = np.asarray(self.observations(spec.panel).vectors)
@@ -274,7 +275,7 @@ class Context:
         cases, embedder = self.cases(spec.panel), self.embedder_of(spec)
         dataset = cases.part(outside)
         trained = (self.size.network_observations, self.size.network_epochs)
-        settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
+        settings = {"spec": spec.settings, "network": trained if spec.method == "abi" else None}
         hashes = {
             "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank_of(spec).identity,
             "embedder": embedder.id,

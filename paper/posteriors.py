@@ -598,3 +598,39 @@ def model_banks(context: Context, panel: str) -> dict[str, Any]:
             medians = {part: float(np.median(context.answers(spec)[part])) for part in SECOND_ORDER}
             found[bank][name] = {"scores": context.scores(spec)} | medians
     return found
+
+
+ON_THE_BANK = "ABI, trained on the bank"
+TARGET = f"D-SMC, T = {SCHEDULES[0]}"
+
+
+@per_panel
+def whole_embedding(context: Context, panel: str) -> dict[str, Any]:
+    """Networks that read the whole embedding beside those that read K coordinates and beside their common target,
+    over every draw of each model's own bank. A network trained as the paper trains has seen most of the cases; of
+    those outside the panel it has seen none."""
+    networks = {PAPERS_NETWORK: LIKE_WITH_LIKE[PAPERS_NETWORK], ON_THE_BANK: {"method": "abi"}}
+    arms = {TARGET: LIKE_WITH_LIKE[TARGET]}
+    for name, fields in networks.items():
+        arms |= {name: fields, f"{name}, whole embedding": {**fields, "inputs": "embedding"}}
+    banks = (draw for model in context.models(panel) for draw in context.draws(panel, model))
+    return {bank: _arms(context, {name: Spec(panel, bank=bank, **f) for name, f in arms.items()}) for bank in banks}
+
+
+def _arms(context: Context, specs: dict[str, Spec]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, spec in specs.items():
+        boot = context.bootstrap("whole-embedding", spec.key)
+        found[name] = {"scores": context.scores(spec)}
+        found[name] |= {part: float(np.median(context.answers(spec)[part])) for part in SECOND_ORDER}
+        for where, outside in (("agreement", False), ("agreement_outside", True)):
+            if outside and context.cases(spec.panel).outside is None:
+                continue
+            both = (context.probabilities(one, outside).argmax(axis=1) for one in (spec, specs[TARGET]))
+            same = np.equal(*both).astype(float)
+            found[name] |= {where: float(same.mean()), f"{where}_ci": boot.of(np.mean, same)}
+        if spec.inputs == "embedding":
+            p, q = (context.probabilities(one) for one in (replace(spec, inputs="coordinates"), spec))
+            y, metrics = context.labels(spec.panel), ("accuracy", "ece", "brier")
+            found[name]["minus_coordinates"] = context.paired(p, q, y, metrics, "whole-embedding", spec.key)
+    return found

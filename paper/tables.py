@@ -224,6 +224,22 @@ def model_banks(_: str, banks: Data) -> pd.DataFrame:
     )  # fmt: skip
 
 
+AGREEMENT = {"agreement": "agrees with D-SMC", "agreement_outside": "outside the panel"}
+LESS = {"accuracy": "Δ accuracy", "brier": "Δ Brier", "ece": "Δ ECE, debiased"}  # than the network of coordinates
+
+
+@by_panel
+def whole_embedding(_: str, banks: Data) -> pd.DataFrame:
+    rows = []
+    for bank, arms in banks.items():
+        for name, one in arms.items():
+            same = {part: head for part, head in AGREEMENT.items() if part in one}
+            less = figures(one["minus_coordinates"], LESS) if "minus_coordinates" in one else {}
+            about = {"bank": bank, "method": name}
+            rows.append(about | figures(one["scores"], ACCURACY) | figures(one, BITS) | figures(one, same) | less)
+    return frame(rows)
+
+
 DIFFERENCES = {"ece": "Δ ECE, debiased", "error_auroc": "Δ error AUROC", "e_aurc": "Δ E-AURC", "accuracy": "Δ accuracy"}
 
 

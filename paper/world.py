@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from simdx.amortised.network import Inputs
 from simdx.bank.files import MANIFEST_FILE, packaged_bank, read_bank
 from simdx.datasets import Dataset, open_data
 from simdx.datasets.dataset import read_cases
@@ -89,7 +90,7 @@ class Spec:
 
     `bank` is `reference` (the packaged bank), `bank_a` or `bank_b` (its two files alone), or the name of the
     model that wrote one. `per_label` keeps that many simulations of each label, drawn by `pool_seed`; pools
-    of one seed are nested. `objective`, `trained_as` and `prior_conditioned` matter for `abi` alone, whose
+    of one seed are nested. `objective`, `trained_as`, `inputs` and `prior_conditioned` matter for `abi` alone, whose
     network is trained on the bank, or as the paper trains: on the cases themselves, without their labels.
     """
 
@@ -111,13 +112,19 @@ class Spec:
     pool_seed: int = 0
     objective: Literal["kl", "particles", "mean"] = "kl"
     trained_as: Literal["ours", "the paper"] = "ours"  # data, epochs, batch and rate of a network
+    inputs: Inputs = "coordinates"
     prior_conditioned: bool = False
     seed: int = 0
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What its answers are known by; a network that reads coordinates says so by not saying."""
+        return {k: v for k, v in asdict(self).items() if (k, v) != ("inputs", "coordinates")}
+
+    @property
     def key(self) -> str:
         """What the stream of its intervals is drawn by."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return json.dumps(self.settings, sort_keys=True, ensure_ascii=False)
 
 
 def spec_of(name: str, panel: str, bank: str = REFERENCE) -> Spec:

@@ -41,5 +41,10 @@ def plain(panel_data: PanelData) -> Network:
 
 
 @pytest.fixture(scope="session")
+def whole(panel_data: PanelData) -> Network:
+    return train(panel_data, TrainSettings(inputs="embedding", **SMALL))
+
+
+@pytest.fixture(scope="session")
 def conditioned(panel_data: PanelData) -> Network:
     return train(panel_data, TrainSettings(prior_conditioned=True, **{**SMALL, "count": 12_000}))

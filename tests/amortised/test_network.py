@@ -46,6 +46,25 @@ def test_the_forward_pass_is_its_formula(plain: Network, space: Space) -> None:
     assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
 
 
+def test_one_that_reads_the_whole_embedding_sees_beside_the_class_means(
+    plain: Network, whole: Network, space: Space, tmp_path: Path
+) -> None:
+    beside = np.linalg.qr(space.class_means.T, mode="complete")[0][
+        :, space.n_labels :
+    ]  # orthogonal to every mean
+    for network, seen in ((plain, False), (whole, True)):
+        reaches = np.abs(beside.T @ network.layers[0][0]).max() / np.abs(network.layers[0][0]).max()
+        assert (reaches > 0.01) == seen
+    assert whole.alpha(space.bank) == pytest.approx(by_hand(whole, space.bank), rel=1e-4)
+    files.save(whole, tmp_path)
+    back = files.load(tmp_path)
+    assert (back.card.inputs, plain.card.inputs) == ("embedding", "coordinates")
+    means = (one.second_order(space.bank, Prior.uniform(3)).mean for one in (back, whole))
+    assert np.array_equal(*means)
+    with pytest.raises(BadInput, match="--prior-conditioned"):
+        whole.second_order(space.bank, PRIOR)
+
+
 def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space: Space) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 5.0)
     coordinates = space.bank @ space.class_means.T.astype(np.float32)
@@ -145,6 +164,7 @@ def card_says(folder: Path, **changes: object) -> None:
         (lambda folder: (folder / files.NETWORK_FILE).write_text("{"), "damaged"),
         (lambda folder: card_says(folder, format=1), "format"),
         (lambda folder: card_says(folder, blocks=[128]), "do not fit"),
+        (lambda folder: card_says(folder, inputs="all"), "format"),
     ],
 )
 def test_damage_is_named_in_one_line(

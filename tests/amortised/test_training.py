@@ -151,6 +151,35 @@ def test_small_networks_answer_as_d_smc_but_for_the_papers(
     assert 0.4 <= found(particles)["alpha0_ratio"]["median"] <= 1.4
 
 
+def test_one_that_reads_the_whole_embedding_answers_as_d_smc(
+    whole: Network, panel_data: PanelData, space: Space
+) -> None:
+    found = fidelity.summary(fidelity.compare(whole, space, unseen(panel_data), UNIFORM))
+    assert found["agreement"] >= 0.9
+    assert found["correlation_of_means"] >= 0.95
+    assert 0.7 <= found["alpha0_ratio"]["median"] <= 1.4
+    # As the paper trains: each unlabelled case once, and its answer is D-SMC's to that case.
+    once = TrainSettings(
+        objective="mean", inputs="embedding", count=128, batch=64, learning_rate=1e-3, epochs=200, threads=1
+    )
+    cases = panel_data.observe(toy_texts(50, 7, WORDS)[0]).vectors
+    network = train(panel_data, once, vectors=cases, spread=False)
+    assert fidelity.summary(fidelity.compare(network, space, cases, UNIFORM))["agreement"] >= 0.9
+
+
+def test_targets_of_whole_embeddings_are_those_of_their_coordinates(space: Space) -> None:
+    rows = np.concatenate([space.bank, space.background]).astype(np.float64)
+    assert training._whole_rows(space) == pytest.approx(rows)
+    settings: dict[str, Any] = {"prior": UNIFORM, "populations": 4, "threads": 1, "seed": 1}
+    sample = lambda rng, n: rows[rng.integers(len(rows), size=n)]  # noqa: E731
+    whole = training.make_training_set(space.class_means, sample, 300, whole=True, **settings)
+    beside = training.make_training_set(
+        space.class_means, lambda rng, n: sample(rng, n) @ space.class_means.T, 300, **settings
+    )
+    assert whole.observed @ space.class_means.T == pytest.approx(beside.observed)
+    assert np.array_equal(whole.alpha, beside.alpha)
+
+
 def test_a_conditioned_one_follows_the_prior(
     conditioned: Network, panel_data: PanelData, space: Space
 ) -> None:
@@ -208,10 +237,19 @@ def test_what_cannot_be_trained_is_refused(panel_data: PanelData) -> None:
     for vectors, said in ((broken, "NaN"), (same, "one class"), (broken[:1], "at least 2")):
         with pytest.raises(BadInput, match=said):
             train(panel_data, TrainSettings(**SMALL), vectors=vectors)
-    bad = {"objective": "best", "populations": 0, "learning_rate": np.nan, "epochs": 0, "count": 10}
+    bad = {
+        "objective": "best",
+        "inputs": "all",
+        "populations": 0,
+        "learning_rate": np.nan,
+        "epochs": 0,
+        "count": 10,
+    }
     for name, value in {**bad, "seed": -1}.items():
         with pytest.raises(BadInput, match=name.replace("_", "-")):
             train(panel_data, TrainSettings(**{**SMALL, name: value}))
+    with pytest.raises(BadInput, match="any prior reads coordinates"):
+        train(panel_data, TrainSettings(inputs="embedding", prior_conditioned=True, **SMALL))
     with pytest.raises(BadInput, match="two labels"):
         train(toy_panel_data({"apple": WORDS["apple"]}), TrainSettings(**SMALL))
     with pytest.raises(RunFailed, match="diverged"):

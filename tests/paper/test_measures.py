@@ -155,6 +155,23 @@ def test_both_objectives_are_trained_and_compared(context: Context) -> None:
     assert row["n"] == 60
 
 
+def test_networks_of_whole_embeddings_stand_beside_those_of_coordinates(context: Context) -> None:
+    data, (table,) = _run(context, "whole-embedding")
+    arms = data[PANEL]["small"]
+    assert arms[posteriors.TARGET]["agreement"] == 1
+    whole = [name for name in arms if "minus_coordinates" in arms[name]]
+    assert whole == [
+        f"{name}, whole embedding" for name in (posteriors.PAPERS_NETWORK, posteriors.ON_THE_BANK)
+    ]
+    for name in whole:
+        beside, own = arms[name.removesuffix(", whole embedding")]["scores"], arms[name]["scores"]
+        gap = arms[name]["minus_coordinates"]["accuracy"]["difference"]
+        assert gap == pytest.approx(own["accuracy"] - beside["accuracy"])
+    assert list(table["method"]) == list(arms)
+    # A spec without such a network has the name and the intervals that it had before there was one.
+    assert "inputs" not in spec_of(D_SMC, PANEL).key
+
+
 # --------------------------------------------------------------------------- priors
 
 

@@ -9,6 +9,8 @@ A network told of the prior answers with a ratio instead, and reads the observat
 A are the class means. D-SMC ranks draws by their cosine with z, which the length of A z does not change, and
 without evidence its answer is the prior: what is known beforehand need not be learnt from examples.
 
+Of z a network reads the K coordinates A z, folded into W1, unless its card says that it reads all of z.
+
 numpy alone is enough to load and run it. On disk it is one sealed file in a folder, weights and card
 (format, panel, bank and embedder it belongs to, training, metrics), written through an atomic rename: at
 every moment the folder holds the old network, or the new one, or none.
@@ -42,6 +44,7 @@ ALPHA_FLOOR = 1e-2
 BLOCK = 4096
 
 Layers = tuple[tuple[Float, Float], ...]
+Inputs = Literal["coordinates", "embedding"]
 
 
 class TrainingPrior(BaseModel):
@@ -68,6 +71,7 @@ class Card(BaseModel):
     prior_conditioned: bool
     prior: TrainingPrior
     objective: Literal["kl", "particles", "mean"]
+    inputs: Inputs = "coordinates"
     observations: str
     settings: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, Any] = Field(default_factory=dict)

@@ -8,6 +8,9 @@ or of background descriptions), noise with the covariance of the rows themselves
 because text with much that is irrelevant has a smaller cosine with every label at once. All of it is
 linear in z up to length, so it is done on c directly.
 
+A network may read the whole embedding instead (`inputs`). Its observations are then z itself, spread in the
+same way and brought back to unit length. Bank rows stay as they are: the target is D-SMC's answer to z.
+
 *Targets* are D-SMC's answers in the form a Dirichlet objective needs.
 Every objective here is the expected log density of Dir(alpha) under some distribution of theta,
 
@@ -25,9 +28,9 @@ spends its one spread parameter on the tails of log theta and reports more epist
 does; `kl` keeps the mean and the split of uncertainty that an answer shows. Draws are redrawn for every block
 of observations, and for every prior, so that the network averages over their Monte Carlo error.
 
-The network is trained on whitened coordinates (and, if conditioned, on log prior parameters) and folded
-into layers on the embedding itself at the end. Early stopping keeps the weights with the lowest loss on
-a tenth of the observations, whose blocks of draws the rest never saw.
+The network is trained on whitened coordinates (and, if conditioned, on log prior parameters), or on the
+centred embedding, and folded into layers on the embedding itself at the end. Early stopping keeps the
+weights with the lowest loss on a tenth of the observations, whose blocks of draws the rest never saw.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ from simdx.amortised.network import (
     ALPHA_FLOOR,
     HIDDEN,
     Card,
+    Inputs,
     Layers,
     Network,
     TrainingPrior,
@@ -85,8 +89,14 @@ def from_bank(space: Space) -> Float:
     return coordinates
 
 
+def _whole_rows(space: Space) -> Float:
+    """(n + m, d): every bank row and every background row as they are."""
+    parts = [space.bank] if space.background is None else [space.bank, space.background]
+    return np.concatenate(parts).astype(np.float64)
+
+
 def spread_over(rng: np.random.Generator, base: Float, count: int) -> Float:
-    """(count, K): observations around `base`; one half of the mixtures are a single row."""
+    """(count, width): observations around `base`; one half of the mixtures are a single row."""
     first, second = rng.integers(len(base), size=(2, count))
     share = np.where(rng.random(count) < 0.5, 1.0, rng.random(count))[:, None]
     mixture = share * base[first] + (1 - share) * base[second]
@@ -116,7 +126,7 @@ ALPHA0_LIMIT = 1e3
 class TrainingSet:
     """Observations with their priors and targets, N rows."""
 
-    coordinates: Float  # (N, K)
+    observed: Float  # (N, K) coordinates, or (N, d) whole embeddings
     told: Float  # (N, 2K) what a conditioned network is told of the prior
     mean: Float  # (N, K) posterior mean
     alpha: Float  # (N, K) the Dirichlet of `kl`
@@ -153,9 +163,9 @@ def matched_dirichlet(mean: Float, epistemic: Float, start: Float) -> Float:
     return mean * np.minimum(np.exp((low + high) / 2), ALPHA0_LIMIT)[:, None]
 
 
-def targets_from(moments: Float, coordinates: Float, told: Float, possible: Mask) -> TrainingSet:
+def targets_from(moments: Float, observed: Float, told: Float, possible: Mask) -> TrainingSet:
     """D-SMC's answers from the moments of the accepted draws, which may be of several priors."""
-    n, k = coordinates.shape
+    n, k = len(moments), len(possible)
     width = int(possible.sum())
     theta, square, log, entropy = np.split(moments, [width, 2 * width, 3 * width], axis=1)
     theta = theta / theta.sum(axis=1, keepdims=True)
@@ -165,7 +175,7 @@ def targets_from(moments: Float, coordinates: Float, told: Float, possible: Mask
     mean_log[:, possible] = log
     fitted = matched_dirichlet(theta, np.clip(entropy_bits(theta) - entropy[:, 0], 1e-6, None), start)
     alpha[:, possible] = np.maximum(fitted, ALPHA_FLOOR)
-    return TrainingSet(coordinates, told, mean, alpha, mean_log)
+    return TrainingSet(observed, told, mean, alpha, mean_log)
 
 
 def sample_prior(rng: np.random.Generator, n_labels: int) -> Prior:
@@ -206,9 +216,13 @@ def make_training_set(
     populations: int,
     seed: int,
     threads: int = 2,
+    whole: bool = False,
     on_block: Callable[[int], None] = lambda done: None,
 ) -> TrainingSet:
-    """`count` observations from `sample` with D-SMC's answers; without a prior, each block draws its own."""
+    """`count` observations from `sample` with D-SMC's answers; without a prior, each block draws its own.
+
+    An observation is K coordinates, or a `whole` embedding.
+    """
     one = prior is not None
     block, keep = (OBSERVATIONS_PER_DRAWS, DRAWS) if one else (OBSERVATIONS_PER_PRIOR, PRIOR_DRAWS)
 
@@ -217,17 +231,18 @@ def make_training_set(
         own = prior if prior is not None else sample_prior(rng, len(class_means))
         draws_seed = int(rng.integers(2**62))
         shared = prepare(class_means, own, seed=draws_seed, draws=keep, populations=populations)
-        coordinates = sample(rng, block)
+        seen = sample(rng, block)
+        coordinates = seen @ class_means.T if whole else seen
         told = np.tile(prior_input(own), (block, 1))
-        return accepted_moments(shared, coordinates, keep), coordinates, told, shared.possible
+        return accepted_moments(shared, coordinates, keep), seen, told, shared.possible
 
     parts = []
     with ThreadPoolExecutor(max_workers=threads) as pool:
         for part in pool.map(answered, range(-(-count // block))):
             parts.append(part)
             on_block(min(count, len(parts) * block))
-    moments, coordinates, told, possible = zip(*parts, strict=True)
-    rows = [np.concatenate(column)[:count] for column in (moments, coordinates, told)]
+    moments, seen, told, possible = zip(*parts, strict=True)
+    rows = [np.concatenate(column)[:count] for column in (moments, seen, told)]
     # A sampled prior leaves no label out, so that all blocks have the same possible ones.
     return targets_from(rows[0], rows[1], rows[2], possible[0])
 
@@ -246,6 +261,7 @@ class TrainSettings:
     """What a user may choose about training; None is what suits a network for one prior or for many."""
 
     objective: Objective = "kl"
+    inputs: Inputs = "coordinates"
     prior_conditioned: bool = False
     populations: int = 5
     count: int | None = None  # observations; None: 40,000, or 240,000 when conditioned
@@ -301,29 +317,33 @@ def train(
         raise MissingExtra("training a network", "abi") from None
     started = time.perf_counter()
     space = Space.fit(panel_data.embedded, centre=False)
-    base = from_bank(space)
+    whole = chosen.inputs == "embedding"
+    base = _whole_rows(space) if whole else from_bank(space)
     if vectors is not None:
         if len(vectors) < 2:
             raise BadInput("training needs at least 2 observations")
         if not np.all(np.isfinite(vectors)):
             raise BadInput("a training observation holds NaN or infinite values; embed the texts again")
-        base = space.transform(vectors).astype(np.float64) @ space.class_means.T
+        base = space.transform(vectors).astype(np.float64)
+        base = base if whole else base @ space.class_means.T
     fixed = None if chosen.prior_conditioned else (prior or Prior.uniform(space.n_labels))
-    _refuse_one_class(space, base, fixed, chosen)
+    _refuse_one_class(space, base @ space.class_means.T if whole else base, fixed, chosen)
     count, report = chosen.count, on_progress or (lambda progress: None)
 
     def sample(rng: np.random.Generator, n: int) -> Float:
-        return spread_over(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
+        rows = spread_over(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
+        return space.transform(rows).astype(np.float64) if whole else rows
 
     data = make_training_set(
         space.class_means, sample, count, prior=fixed, populations=chosen.populations, seed=chosen.seed,
-        threads=chosen.threads, on_block=lambda done: report(TrainingProgress("targets", done, count)),
+        threads=chosen.threads, whole=whole,
+        on_block=lambda done: report(TrainingProgress("targets", done, count)),
     )  # fmt: skip
     made = time.perf_counter() - started
-    inputs = data.coordinates
+    inputs = data.observed
     if chosen.prior_conditioned:  # of unit length where outputs multiply the prior's parameters; these beside
         inputs = np.concatenate([on_sphere(inputs, np.eye(inputs.shape[1])), data.told], axis=1)
-    centre, transform = _whitening(inputs, space.n_labels)
+    centre, transform = _scaled(inputs) if whole else _whitening(inputs, space.n_labels)
     best, history = _fit(torch, (inputs - centre) @ transform, data, chosen, report)
     told = fixed or Prior.uniform(space.n_labels)
     card = Card(
@@ -338,6 +358,7 @@ def train(
         prior_conditioned=chosen.prior_conditioned,
         prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
         objective=chosen.objective,
+        inputs=chosen.inputs,
         observations=source,
         settings=asdict(chosen),
         metrics={
@@ -351,7 +372,8 @@ def train(
         version=__version__,
     )
     axes = space.class_means.astype(np.float32) if chosen.prior_conditioned else None
-    return Network(_folded(best, space.class_means, centre, transform), card, axes)
+    read = np.eye(space.bank.shape[1]) if whole else space.class_means
+    return Network(_folded(best, read, centre, transform), card, axes)
 
 
 # --------------------------------------------------------------------------- optimisation
@@ -435,11 +457,18 @@ def _whitening(inputs: Float, k: int) -> tuple[Float, Float]:
     return inputs.mean(axis=0), block_diag(whiten, np.diag(1 / spreads))
 
 
-def _folded(trained: Layers, class_means: Float, centre: Float, transform: Float) -> Layers:
-    """Layers on the embedding itself: the same function as that trained on whitened coordinates."""
+def _scaled(rows: Float) -> tuple[Float, Float]:
+    """Centre and transform of whole embeddings. One scale for all numbers: one that hardly varies in training
+    must not become loud where it does."""
+    spread = max(float(np.sqrt(rows.var(axis=0).mean())), 1e-6)
+    return rows.mean(axis=0), np.eye(rows.shape[1]) / spread
+
+
+def _folded(trained: Layers, axes: Float, centre: Float, transform: Float) -> Layers:
+    """Layers on the embedding itself: the same function as that trained on what was read along `axes`."""
     (weight, bias), *rest = trained
-    weight, k = transform @ weight, len(class_means)
-    first = np.concatenate([class_means.T @ weight[:k], weight[k:]]), bias - centre @ weight
+    weight, k = transform @ weight, len(axes)
+    first = np.concatenate([axes.T @ weight[:k], weight[k:]]), bias - centre @ weight
     return tuple((np.ascontiguousarray(w, dtype=np.float32), b.astype(np.float32)) for w, b in [first, *rest])
 
 
@@ -453,6 +482,12 @@ def _settled(panel_data: PanelData, settings: TrainSettings) -> Any:
     found: Any = replace(settings, **left_open)  # type: ignore[arg-type]
     if found.objective not in OBJECTIVES:
         raise BadInput(f"unknown objective '{found.objective}': choose one of {', '.join(OBJECTIVES)}")
+    if found.inputs not in get_args(Inputs):
+        raise BadInput(f"unknown inputs '{found.inputs}': choose one of {', '.join(get_args(Inputs))}")
+    if found.inputs == "embedding" and found.prior_conditioned:
+        raise BadInput(
+            "a network for any prior reads coordinates: leave out --inputs embedding, or --prior-conditioned"
+        )
     if len(panel_data.panel.names) < 2:
         raise BadInput("a network needs at least two labels to tell apart; this panel has one")
     if not 1 <= found.populations <= 12:

@@ -125,6 +125,7 @@ def train(
     chosen: options.PanelDataOptions,
     observations: Annotated[str, "bank, or a file of unlabelled cases."] = "bank",
     objective: Annotated[str, "kl | particles | mean (the paper's)"] = "kl",
+    inputs: Annotated[str, "coordinates (against the labels' means) | embedding (whole)"] = "coordinates",
     prior_conditioned: Annotated[bool, "--prior-conditioned", "Allow any prior."] = False,
     populations: options.Populations = 5,
     out: Annotated[File, "The network's folder; default: the panel's own."] = None,
@@ -143,6 +144,7 @@ def train(
     vectors = None if observations == "bank" else _cases(panel_data, observations)[0]
     settings = TrainSettings(
         objective=objective,  # type: ignore[arg-type]  # `train` refuses an unknown one
+        inputs=inputs,  # type: ignore[arg-type]
         prior_conditioned=prior_conditioned, populations=populations, count=count, epochs=epochs,
         learning_rate=learning_rate, seed=seed,
     )  # fmt: skip
