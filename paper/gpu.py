@@ -48,7 +48,6 @@ PADDED = 1_000_000  # characters of the questions in one batch
 NUCLEUS = 1024  # tokens among which top-p is sought
 LEAST = 100  # texts of a label below which a panel counts as not reached
 REDRAWN = 200  # times that a token is drawn again
-REFUSED = ("names its label", "names another label", "talks about the task", "tell-tale phrase", "refusal")
 MARKDOWN = ("qwen2.5-coder-1.5b",)  # writes in Markdown, which is removed where texts are held
 TAIL = 100  # characters of a text in which a refused phrase is sought
 COLD = 0.2  # temperature of all that is asked
@@ -186,16 +185,20 @@ def refusal(scrub: Scrubber, markdown: bool = False) -> Callable[[str, str], boo
     another script.
     """
 
+    def wrong(text: str) -> bool:
+        return any(map(str.isalpha, text)) and scrub.says(text) is not None
+
     def refused(before: str, token: str) -> bool:
         if other_script(token) if markdown else "\n" in token:
             return True
-        after = before + token
+        end = before if len(before) <= 3 * TAIL else "…" + before[-3 * TAIL :]
+        after = end + token
         if markdown:
-            before, after = unmarked(before), unmarked(after)
-        cut = max(len(before) - TAIL, 0)
+            end, after = unmarked(end), unmarked(after)
+        cut = max(len(end) - TAIL, 0)
         start = "…" if cut else ""
         # What the end is refused for without the token, a word cut in half perhaps, no other token mends.
-        return scrub.reason(start + after[cut:]) in REFUSED and scrub.reason(start + before[cut:]) not in REFUSED
+        return wrong(start + after[cut:]) and not wrong(start + end[cut:])
 
     return refused
 

@@ -93,6 +93,21 @@ class Scrubber:
         words = _WORD.findall(text.lower())
         if not words:
             return "empty"
+        if said := self.says(text):
+            return said
+        if len(words) < self._shortest:
+            return "too short"
+        triples = _triples(words)
+        if 1 - len(set(triples)) / len(triples) > REPEATED_SHARE:
+            return "repeats itself"
+        # Running English prose has a third of its words from a short list; a tenth is too few for any.
+        # A note of a dozen words may have none.
+        if len(words) > 12 and sum(word in _COMMON for word in words) < 0.1 * len(words):
+            return "not in English"
+        return None
+
+    def says(self, text: str) -> str | None:
+        """What a text says that makes it not usable, however long it is."""
         if _REFUSAL.search(text):
             return "refusal"
         if _META.search(text):
@@ -104,15 +119,6 @@ class Scrubber:
             return "names another label"
         if _TELL_TALE.search(text):
             return "tell-tale phrase"
-        if len(words) < self._shortest:
-            return "too short"
-        triples = _triples(words)
-        if 1 - len(set(triples)) / len(triples) > REPEATED_SHARE:
-            return "repeats itself"
-        # Running English prose has a third of its words from a short list; a tenth is too few for any.
-        # A note of a dozen words may have none.
-        if len(words) > 12 and sum(word in _COMMON for word in words) < 0.1 * len(words):
-            return "not in English"
         return None
 
 
