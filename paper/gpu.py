@@ -218,7 +218,7 @@ def write_texts(
     `before`: a bank that the time cut short, with how many requests of each label it took. `held`: a token that makes
     a text refused is not drawn, so that fewer texts have to be dropped; what MARKDOWN names is held without its signs.
     """
-    markdown = held and simulator.id.removeprefix("hf:") in MARKDOWN
+    markdown = held and simulator.id.removeprefix("hf:").partition("@")[0] in MARKDOWN  # behind @ stands a hash
     plan, sampler = BankPlan(panel, simulator.id, settings), Sampler(simulator, settings.seed)
     scrub = {name: Scrubber.for_topic(panel, name) for name in panel.names}
     copies = {name: Duplicates() for name in panel.names}
@@ -254,6 +254,7 @@ def write_texts(
                 kept[name].append(text)
             else:
                 rejected[f"{name}: {reason}"] += 1
+        print(f"{panel.name}, {name}: {len(kept[name])} of {asked[name]}", file=sys.stderr, flush=True)
     texts = [(i, text) for i, name in enumerate(panel.names) for text in kept[name][: least[name]]]
     index = np.array([i for i, _ in texts], dtype=np.int64)
     bank = Bank(panel.name, panel.names, tuple(text for _, text in texts), index, rejected=dict(rejected))

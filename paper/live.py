@@ -28,7 +28,7 @@ from simdx.embedders.base import embed_texts
 from simdx.simulators import get_simulator
 from simdx.types import Float, Int, Panel
 
-BATCH = 2048  # requests at a time
+BATCH = 1024  # requests at a time
 BLOCK = 200  # proposals drawn together
 FIRST_SEED = 1000  # part i has this seed and i more: no bank has it
 

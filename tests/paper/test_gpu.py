@@ -155,7 +155,7 @@ def test_only_a_model_that_writes_markdown_is_read_without_its_signs(monkeypatch
     monkeypatch.setattr(gpu, "Sampler", Marked)
     simulator, settings = ScriptedSimulator(concurrency=30), gpu.BuildSettings(per_label=5)
     for name, marked in (("hf:qwen2.5-coder-1.5b", True), ("hf:smollm2", False)):
-        simulator.id = name
+        simulator.id = f"{name}@cc324af070c2ecbf"  # as `identity_of` has it where the weights are at hand
         stops.clear()
         bank, _ = gpu.write_texts(panel, simulator, settings, lambda: False, 30, 60, held=True)
         assert all(text.startswith("Case ") for text in bank.texts)
