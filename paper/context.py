@@ -338,7 +338,7 @@ class Context:
         folder, live = self.asking_folder, self.live_folder
         found: dict[str, Any] = {
             "asking": _hash(folder, (*folder.glob("asking-*/cells/*.json"), *folder.glob("replies-*/*.gz"))),
-            "live": _hash(live, live.glob("algorithm1/*")),
+            "live": _hash(live, (*live.glob("algorithm1/*"), *live.glob("stratified/*"))),
         }
         for panel, cases in self._cases.items():
             banks = (REFERENCE, *self.models(panel), *self.variants(panel))

@@ -2,8 +2,9 @@
 
     python -m paper.live --out live --panels oral-lesions --part 1/2 --minutes 15
 
-The paper's setting: temperature .2, no facets. Texts of a label are generated BATCH at a time when the last ones are used up,
-and each is used once in the whole run. A case once written is not run again. Parts share the cases among processes.
+The paper's setting: temperature .2, no facets. Texts of a label are generated BATCH at a time when the last ones are
+used up, and each is used once in the whole run. A case once written is not run again. Parts share the cases among
+processes.
 """
 
 import json
@@ -79,6 +80,7 @@ def run_cases(out: Path, name: str, part: int, parts: int, minutes: float, data:
     simulator = get_simulator(f"hf:{LIVE_MODEL}")
     fresh = Fresh(panel, simulator, FIRST_SEED + part)
     seen = np.asarray(embed_texts(get_embedder(panel.embedder), cases.dataset.texts), dtype=float)
+    prior = Prior.from_probabilities(panel.names, {})
     out.mkdir(parents=True, exist_ok=True)
     for row in mine:
         case = cases.dataset.cases[row].id
@@ -86,7 +88,7 @@ def run_cases(out: Path, name: str, part: int, parts: int, minutes: float, data:
             continue
         began, asked = time.monotonic(), fresh.asked.total()
         posterior, trace = multinomial_live(
-            fresh, len(panel.names), seen[row] / np.linalg.norm(seen[row]), Prior.from_probabilities(panel.names, {}), [int(row)],
+            fresh, len(panel.names), seen[row] / np.linalg.norm(seen[row]), prior, [int(row)],
             seed=0, budget=BUDGET, batch=BLOCK,
         )  # fmt: skip
         line = {

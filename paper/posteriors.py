@@ -35,7 +35,9 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
+from simdx.bank.files import MANIFEST_FILE
 from simdx.classifier import Classifier
+from simdx.embedders import get_embedder
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods import Fitted, Observations, Settings
@@ -471,7 +473,7 @@ def algorithm_1(context: Context) -> Measured:
         if (least := min(map(len, texts))) < LEAST_TEXTS:
             notes.append(f"Left out: {panel}, where {LIVE_MODEL} has {least} texts of a label.")
             continue
-        data[panel] = _stratified(context, panel, texts)
+        data[panel] = _stratified(context, panel, texts) | _generated(context, panel)
     if not data:
         raise NotRun(f"no bank by {LIVE_MODEL} has {LEAST_TEXTS} texts of every label")
     return Measured({"panels": data}, {panel: one["n"] for panel, one in data.items()}, notes)
@@ -487,6 +489,35 @@ def _lived(context: Context) -> list[str]:
     return [f"Generated inside the run, on one {about['device']} beside other work: {len(took)} cases drawn by no rule "
             f"({about['used']['texts']:,} texts; a mean of {np.mean(took):,.0f} s a case, side by side). A run before "
             "it began 50 cases and finished two."]  # fmt: skip
+
+
+def _generated(context: Context, panel: str) -> dict[str, Any]:
+    """The cases of that sample for which `paper.live` generated every simulation, where the bank has its settings."""
+    place = context.live_folder / "stratified" / "cases.jsonl"
+    bank = context.banks_folder / f"{panel}-{LIVE_MODEL}" / MANIFEST_FILE
+    if not place.is_file() or not bank.is_file():
+        return {}
+    settings = ("temperature", "facets")
+    about, manifest = (json.loads(file.read_text("utf-8")) for file in (place.with_name("about.json"), bank))
+    if any(manifest.get(name) != about[name] for name in settings):
+        return {}
+    spec, ids = spec_of(M_SMC, panel, LIVE_MODEL), [case.id for case in context.cases(panel).dataset.cases]
+    lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()]
+    lines = [line for line in lines if line["panel"] == panel and line["populations"] == DEFAULT]
+    if context.embedder_of(spec).id != get_embedder(about["embedder"]).id or not lines:
+        return {}
+    p, rows = np.array([line["posterior"] for line in lines]), np.array([ids.index(line["case"]) for line in lines])
+    q, y = context.probabilities(spec)[rows], context.labels(panel)[rows]
+    figures = {
+        "accuracy": p.argmax(axis=1) == y,
+        "closed_form_accuracy": q.argmax(axis=1) == y,
+        "total_variation": np.abs(p - q).sum(axis=1) / 2,
+        **{name: np.array([line[name] for line in lines]) for name in ("simulations", "seconds")},
+    }
+    boot, found = context.bootstrap("algorithm-1", panel, "generated"), dict[str, Any](n=len(rows))
+    for name, values in figures.items():
+        found |= {name: float(values.mean()), f"{name}_ci": boot.of(np.mean, values)}
+    return {"generated": found}
 
 
 def sampled(ids: Sequence[str], y: Int) -> Int:
