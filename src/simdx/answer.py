@@ -237,6 +237,18 @@ class OutsideAnswer(Part):
     nearest: tuple[NearCondition, ...]
 
 
+class RedFlagAnswer(Part):
+    """A finding that points to what must not be missed, and that the leading label does not explain."""
+
+    sentence: str
+    finding: str
+    condition: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.finding}, a red flag of {self.condition}"
+
+
 class TextSpan(Part):
     """Characters of the case that do not count as the patient's present findings, and why."""
 
@@ -345,7 +357,8 @@ class Answer(Part):
     evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None
     outside: OutsideAnswer | None = None  # null: no library stands against the panel
-    unexplained: tuple[str, ...] = ()  # sentences that the library explains better than the leading label
+    unexplained: tuple[str, ...] = ()  # sentences that the leading label does not explain
+    red_flags: tuple[RedFlagAnswer, ...] = ()  # what marks such a sentence, where a red flag does
     spans: tuple[TextSpan, ...] = ()  # what was read as denied, normal, past, possible or of somebody else
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
@@ -399,6 +412,11 @@ class Answer(Part):
         lead = max(p for label, p in self.posterior.items() if label != NONE_OF_THESE)
         near = [(n.condition, n.probability, n.emergency) for n in self.outside.nearest]
         return outside_words((self.out_of_class or 0.0) > lead, lead, near)
+
+    def why_unexplained(self, sentence: str) -> str:
+        """Of a sentence that the leading label does not explain: that it is so, and the red flags in it."""
+        flags = [flag.words for flag in self.red_flags if flag.sentence == sentence]
+        return f"not explained by {self.leading_label}" + (f" ({'; '.join(flags)})" if flags else "")
 
     def quoted(self, text: str, part: str) -> list[tuple[str, bool]]:
         """A part of the text in pieces, each with whether it is denied."""

@@ -74,6 +74,11 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
         ({"effective_simulations": 2.0}, "test", "only 2.0 simulated texts carry the answer"),
         ({"effective_simulations": 0.0}, "test", "never measured"),
         ({"unexplained": ("I coughed up blood.",)}, "test", "1 sentence not explained by 'apple'"),
+        (
+            {"unexplained": ("I coughed up blood.",), "red_flags": ("coughing up blood, a red flag of x",)},
+            "test",
+            "1 sentence not explained by 'apple' (coughing up blood, a red flag of x)",
+        ),
         ({"rival": ("pulmonary embolism", 0.12)}, "test", "could be pulmonary embolism (emergency), 12 %"),
         ({"refuted": ("only 40% were right",), "missing": ("no cases",)}, "test", "off: only 40% were right"),
         ({"missing": ("no cases",), "effective_simulations": 1.0}, "test", "only 1.0 simulated"),

@@ -90,6 +90,49 @@ def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
     assert calf.decision.action == "test"
 
 
+WHEEZE = "I am wheezing and tight in the chest. I coughed up blood this morning after the long flight."
+NECK = "Fever of 39.5 for three days, all my joints ache. My neck is stiff and I cannot bear the light."
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "finding", "condition"),
+    [
+        (WHEEZE, "bronchial asthma", "coughing up blood", "pulmonary embolism"),
+        (NECK, "dengue", "a stiff neck", "bacterial meningitis"),
+    ],
+)
+def test_a_red_flag_is_not_explained(text: str, label: str, finding: str, condition: str) -> None:
+    classifier = Classifier("symptom-to-diagnosis")
+    for said in (text, text.replace(". ", ", ", 1)):  # in a sentence of its own, and in one with the rest
+        answer = classifier.infer(said)
+        assert answer.leading_label == label
+        assert answer.decision.action in ("test", "review")
+        (flag,) = answer.red_flags
+        assert (flag.finding, flag.condition) == (finding, condition)
+        assert flag.sentence in answer.unexplained
+        assert any(f"({flag.words})" in reason for reason in answer.decision.reasons)
+    denied = classifier.infer("I am wheezing and tight in the chest. I have never coughed up blood.")
+    assert denied.red_flags == ()
+
+
+def test_red_flags_without_calibrated_sentences_and_beside_other_topics(
+    toy_panel: Panel, toy_bank: Bank
+) -> None:
+    classifier = Classifier("symptom-to-diagnosis")
+    assert classifier.fitted.calibration is not None
+    classifier.fitted.calibration = replace(classifier.fitted.calibration, unexplained=None)
+    answer = classifier.infer(WHEEZE)
+    assert answer.unexplained == (answer.red_flags[0].sentence,) == (WHEEZE.partition(". ")[2],)
+    # a panel that is not about illness has none
+    answers = [
+        Classifier(replace(toy_panel, register=register), toy_bank, embedder="wordllama").infer(
+            "Red sweet fruit from the orchard tree, with core and peel. I cough up blood.", explain=False
+        )
+        for register in ("lay", "general")
+    ]
+    assert [len(answer.red_flags) for answer in answers] == [1, 0]
+
+
 def test_the_threshold_of_a_sentence_keeps_to_one_text_in_ten() -> None:
     rng = np.random.default_rng(0)
     excess = rng.exponential(2.0, size=20_000) - 3

@@ -64,7 +64,9 @@ def test_denied_and_others_findings_are_marked_and_explained(blank: Page) -> Non
     tapped(
         blank,
         f"""window.change = (data) => {{ data.answer.spans = {json.dumps(spans)};
-        data.answer.unexplained = ["Coughed up blood after a flight 😀."]; return data; }};""",
+        data.answer.unexplained = ["Coughed up blood after a flight 😀."];
+        data.answer.red_flags = [{{ sentence: "Coughed up blood after a flight 😀.", finding: "blood",
+          condition: "an embolism" }}]; return data; }};""",
     )
     assert blank("text").get_attribute("value") == ""
     blank.browser.execute_script("document.getElementById('text').value = arguments[0]", EMBOLISM)
@@ -77,6 +79,7 @@ def test_denied_and_others_findings_are_marked_and_explained(blank: Page) -> Non
     assert struck == "line-through"
     (mark,) = css(blank, "#evidence-case .unexplained")
     assert mark.text.startswith("not explained by ")
+    assert mark.text.endswith(" (blood, a red flag of an embolism)")
     assert "One sentence is not explained by" in blank("unexplained-words").text
     legend = blank("reading-legend").text
     assert all(word in legend for word in ("denied", "another person", "not explained"))

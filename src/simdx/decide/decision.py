@@ -47,6 +47,7 @@ class Facts:
     prior: Float | None = None  # (K,); None: even
     even: Float | None = None  # (K,) the posterior under the even prior, where the given one excludes labels
     unexplained: tuple[str, ...] = ()  # sentences that another condition explains better than the answer
+    red_flags: tuple[str, ...] = ()  # those that they state, in words of the library
     rival: tuple[str, float] | None = None  # an emergency that the label hides, and its probability
     text: str = ""
     foreign: bool = False  # it does not read as the language of the bank
@@ -171,7 +172,8 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
                 yield f"'{name}' must not be missed and would have {percent(p)} under an even prior"
     if facts.unexplained:
         n = len(facts.unexplained)  # not their words: reasons are logged, and a case's text is not
-        yield f"{n} sentence{'s' * (n > 1)} not explained by '{label}'"
+        flags = f" ({'; '.join(facts.red_flags)})" if facts.red_flags else ""
+        yield f"{n} sentence{'s' * (n > 1)} not explained by '{label}'{flags}"
     if facts.rival is not None:
         yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
     few = facts.effective_simulations

@@ -23,6 +23,7 @@ from simdx.answer import (
     MissingFinding,
     NearCondition,
     OutsideAnswer,
+    RedFlagAnswer,
     SentenceEffect,
     ViewAnswer,
 )
@@ -52,11 +53,19 @@ class DecisionParts(NamedTuple):
     missing_finding: MissingFinding | None
     outside: OutsideAnswer | None
     unexplained: tuple[str, ...]
+    red_flags: tuple[RedFlagAnswer, ...]
     notes: tuple[str, ...]
 
 
-# Of one answer: conditions it may be, sentences not explained, and an emergency that comes near.
-Beyond = tuple[OutsideAnswer | None, tuple[str, ...], tuple[str, float] | None]
+class Beyond(NamedTuple):
+    """What else one answer may be."""
+
+    outside: OutsideAnswer | None = None
+    unexplained: tuple[str, ...] = ()  # sentences
+    red_flags: tuple[RedFlagAnswer, ...] = ()
+    rival: tuple[str, float] | None = None  # an emergency that comes near
+
+
 CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
 LIKELY = 0.01  # and its least probability
 ENOUGH = 50  # texts that tell a bank's language
@@ -157,7 +166,7 @@ class Desk(TunedThresholds):
         heard = [view.name for view in self.alarm.views] + [f"voice: {name}" for name in table.voices or ()]
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(of_labels)), of_labels.argmax(axis=1)].T.tolist()
-        outside, unexplained, rival = zip(*self._beyond(observations, table), strict=True)
+        beyond = self._beyond(observations, table)
         none = [None] * len(texts) if table.out_of_class is None else table.out_of_class.tolist()
         # One list for each fact; of what is not known there is none.
         known: dict[str, Any] = {
@@ -168,8 +177,9 @@ class Desk(TunedThresholds):
             "effective_simulations": table.effective_simulations.tolist(),
             "alarm": alarms.flag.tolist(), "alarm_p": alarms.p_value.tolist(),
             "preferred": [tuple(names[label] for label in labels) for labels in preferred],
-            "conformal_set": sets, "missing": list(map(self._lacks, none)), "unexplained": unexplained,
-            "rival": rival, "text": texts,
+            "conformal_set": sets, "missing": list(map(self._lacks, none)),
+            "unexplained": [one.unexplained for one in beyond], "rival": [one.rival for one in beyond],
+            "red_flags": [tuple(flag.words for flag in one.red_flags) for one in beyond], "text": texts,
             "foreign": [self._english and not is_english(text) for text in texts],
         }  # fmt: skip
         columns = {name: column for name, column in known.items() if column is not None}
@@ -189,8 +199,9 @@ class Desk(TunedThresholds):
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, table) if explain else None,
                     missing_finding=self._missing(text, table.posterior[i], prior) if ask else None,
-                    outside=outside[i],
+                    outside=beyond[i].outside,
                     unexplained=facts.unexplained,
+                    red_flags=beyond[i].red_flags,
                     notes=notes,
                 )
             )
@@ -200,7 +211,7 @@ class Desk(TunedThresholds):
         """Which condition none of these may be, and the sentences that the leading label does not explain."""
         world, found = self._fitted.world, self._fitted.calibration
         if world is None or found is None or table.out_of_class is None:
-            return [(None, (), None)] * len(observations.texts)
+            return [Beyond()] * len(observations.texts)
         compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
         shares = world.shares(compared)
         chances = table.out_of_class[:, None] * shares
@@ -209,13 +220,11 @@ class Desk(TunedThresholds):
         urgent, margin = world.rivals(compared, lead)
         rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # emergencies that are a kind of the label
         near_by = np.where(kind, table.of_labels[rows, lead] * expit(margin), chances[rows, urgent])
-        marked: dict[int, tuple[str, ...]] = {}
         asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
-        if found.unexplained is not None and asked.size:
-            said = [split_sentences(observations.texts[i]) for i in asked]
-            for i, sentences, by in zip(asked.tolist(), said, world.excess(said, lead[asked]), strict=True):
-                most = found.unexplained.threshold(len(sentences))
-                marked[i] = tuple(s for s, b in zip(sentences, by, strict=True) if b > most)
+        texts = [observations.texts[i] for i in asked]
+        marked = dict(
+            zip(asked.tolist(), self._marked(texts, lead[asked], compared.conditions[asked]), strict=True)
+        )
         out: list[Beyond] = []
         for i, chance in enumerate(chances):
             order = np.argsort(-named[i])[:NEAREST].tolist()
@@ -229,7 +238,30 @@ class Desk(TunedThresholds):
                 NearCondition(condition=one.name, probability=float(chance[c]), emergency=one.emergency)
                 for c, one in ((c, world.conditions[c]) for c in order)
             )
-            out.append((OutsideAnswer(nearest=near), marked.get(i, ()), rival))
+            out.append(Beyond(OutsideAnswer(nearest=near), *marked.get(i, ((), ())), rival))
+        return out
+
+    def _marked(
+        self, texts: list[str], lead: Int, conditions: Float
+    ) -> list[tuple[tuple[str, ...], tuple[RedFlagAnswer, ...]]]:
+        """Of each text: sentences that its leading label does not explain, and the red flags they state."""
+        world, found = self._fitted.world, self._fitted.calibration
+        if world is None or found is None or not texts:
+            return []
+        said, scale, out = list(map(split_sentences, texts)), found.unexplained, []
+        excess = [np.zeros(len(some)) for some in said] if scale is None else world.excess(said, lead)
+        for i, (text, sentences, by) in enumerate(zip(texts, said, excess, strict=True)):
+            stated = (
+                world.red_flags(text, int(lead[i]), conditions[i]) if self._data.panel.is_clinical else []
+            )
+            flags = tuple(
+                RedFlagAnswer(sentence=sentence, finding=finding, condition=of)
+                for sentence, finding, of in stated
+            )
+            most = math.inf if scale is None else scale.threshold(len(sentences))
+            flagged = {flag.sentence for flag in flags}
+            marked = (s for s, b in zip(sentences, by, strict=True) if b > most or s in flagged)
+            out.append((tuple(dict.fromkeys(marked)), flags))
         return out
 
     def under(self, policy: Policy) -> Desk:

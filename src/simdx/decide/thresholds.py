@@ -102,7 +102,12 @@ class TunedThresholds:
 
     def evidence_key(self, policy: Policy) -> dict[str, str]:
         """What a record of accepting depends on."""
-        return {**self.fingerprint, "limits": policy.limits}
+        key = {**self.fingerprint, "limits": policy.limits}
+        if self._fitted.world is not None and self._data.panel.is_clinical:
+            from simdx.library import red_flags_version  # the world has it loaded
+
+            key["red flags"] = red_flags_version()
+        return key
 
     @cached_property
     def evidence(self) -> AcceptEvidence | None:

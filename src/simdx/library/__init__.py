@@ -12,6 +12,7 @@ from simdx.library.conditions import (
     version,
 )
 from simdx.library.likeness import EMBEDDER, Likeness, directions, embedded, library_likeness, words
+from simdx.library.red_flags import RedFlag, found_in, red_flags, red_flags_version
 from simdx.library.search import (
     Match,
     conditions_of,

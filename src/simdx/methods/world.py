@@ -15,8 +15,12 @@ switches the library off with `world: false`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
+from math import log
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,11 +29,11 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.methods.calibration_record import OutsideScale, SentenceScale, condition_log_odds, scale_of
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import OneSlotCache
-from simdx.reading import is_checklist, split_sentences
+from simdx.reading import is_checklist, sentence_at, split_sentences
 from simdx.types import Float, Int, Label, Mask
 
 if TYPE_CHECKING:
-    from simdx.library import Condition, Likeness
+    from simdx.library import Condition, Likeness, RedFlag
 
 INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the labels lose to the library
 MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
@@ -37,6 +41,10 @@ FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
 MARKED = 0.1  # of held-out simulated texts in which a sentence is marked
 SENTENCE_DIRECTION = 10.0  # weight of the direction: half of a text's, since a sentence has less of it
+# A red flag that this share of a label's simulated texts states, one at least, is its own; and no more of the
+# panel's texts may state as many of other conditions as are marked.
+EXPECTED = 0.02
+ALARMING = log(100)  # log-likelihood ratio that a red flag outweighs in its sentence
 
 
 class Compared(NamedTuple):
@@ -55,6 +63,7 @@ class World:
     outside: Mask  # (C,) conditions that no label stands for
     urgent: Mask  # (K, C) emergencies that a label would hide
     last: OneSlotCache = field(default_factory=OneSlotCache)  # several readers ask about a batch
+    flags: OneSlotCache = field(default_factory=OneSlotCache)  # what the bank says of red flags
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
@@ -111,6 +120,69 @@ class World:
         best = self.library.scores(*seen, SENTENCE_DIRECTION)[:, self.outside].max(axis=1)
         own = self.own.scores(*seen, SENTENCE_DIRECTION)[np.arange(len(every)), np.repeat(label, lengths)]
         return np.split(best - own, np.cumsum(lengths)[:-1])
+
+    def red_flags(self, text: str, label: int, conditions: Float) -> list[tuple[str, str, str]]:
+        """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
+        condition meant, by the log-likelihoods of all (C,). None where the panel's own texts have as many."""
+        from simdx import library
+
+        found = [(start, flag) for start, _, flag in library.found_in(text)]
+        if not found:
+            return []
+        own, least = self.flags.get(self.data, self._own_flags)
+        strange = self._strange(text, label, [one for one in found if one[1].name not in own[label]])
+        if len(strange) < least:
+            return []
+        meant = (max(flag.of, key=lambda name: float(conditions[self._number[name]])) for _, flag in strange)
+        return [(sentence, flag.name, of) for (sentence, flag), of in zip(strange, meant, strict=True)]
+
+    @property
+    def _number(self) -> dict[str, int]:
+        return {c.name: i for i, c in enumerate(self.conditions)}
+
+    def _strange(
+        self, text: str, label: int, found: Sequence[tuple[int, RedFlag]]
+    ) -> list[tuple[str, RedFlag]]:
+        """Those whose sentence does not speak for the label by more than a red flag speaks against it."""
+        from simdx import library
+
+        if not found:
+            return []
+        sentences, number = split_sentences(text), self._number
+        held = [
+            (sentence_at(text, sentences, start), flag) for start, flag in sorted(found, key=itemgetter(0))
+        ]
+        said = [sentence for sentence, _ in held]
+        seen = library.directions(library.embedded(said)), library.words(said)
+        own = self.own.scores(*seen, SENTENCE_DIRECTION)[:, label]
+        every = self.library.scores(*seen, SENTENCE_DIRECTION)
+        meant = [
+            row[[number[name] for name in flag.of]].max() for row, (_, flag) in zip(every, held, strict=True)
+        ]
+        return [one for one, a, b in zip(held, meant, own, strict=True) if b - a < ALARMING]
+
+    def _own_flags(self) -> tuple[list[set[str]], int]:
+        """Red flags that each label explains, as one of its conditions or by its own simulated texts; and how
+        many others a text must state. The panel itself weighs those that point to one of its labels."""
+        from simdx import library
+
+        own: list[set[str]] = []
+        strange: list[int] = []
+        labelled = {c.name for c, out in zip(self.conditions, self.outside, strict=True) if not out}
+        weighed = {flag.name for flag in library.red_flags() if not labelled.isdisjoint(flag.of)}
+        for k, label in enumerate(self.data.panel.labels):
+            of = library.related_to([label])
+            known = weighed | {flag.name for flag in library.red_flags() if not of.isdisjoint(flag.also)}
+            texts = [self.data.bank.texts[i] for i in np.flatnonzero(self.data.bank.label_index == k)]
+            stated = [[(start, flag) for start, _, flag in library.found_in(text)] for text in texts]
+            times = Counter(flag.name for some in stated for _, flag in some)
+            least = max(1.0, EXPECTED * len(texts))
+            own.append(known | {name for name, n in times.items() if n >= least})
+            for text, some in zip(texts, stated, strict=True):  # as if it were not of the bank
+                rest = [one for one in some if one[1].name not in known and times[one[1].name] - 1 < least]
+                strange.append(len(self._strange(text, k, rest)))
+        shares = (np.mean(np.array(strange) >= n) for n in count(1))
+        return own, next(n for n, share in enumerate(shares, 1) if share <= EXPECTED)
 
 
 def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:

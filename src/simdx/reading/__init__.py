@@ -22,6 +22,7 @@ from simdx.reading.text import (
     masked,
     not_counted,
     read,
+    sentence_at,
     split_sentences,
     stems,
     words,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -209,6 +209,16 @@ def split_sentences(text: str) -> list[str]:
         else:
             out.append(piece)
     return out
+
+
+def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
+    """Which of the sentences that `split_sentences` made of a text holds this place."""
+    at = 0
+    for sentence in sentences:
+        at = max(text.find(sentence.split()[0], at), at) + len(sentence)
+        if place < at:
+            return sentence
+    return sentences[-1]
 
 
 _ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")

@@ -47,17 +47,19 @@ class Section:
     @property
     def pieces(self) -> list[tuple[str, str]]:
         """The text in pieces, each with its mark: an assertion that is not the patient's present, or none;
-        "unexplained" ends a sentence that the leading label does not explain."""
+        after a sentence that the leading label does not explain, "unexplained" and why."""
         spans = sorted((span.start, span.end, span.assertion) for span in self.answer.spans)
-        found = [(self.text.find(sentence), len(sentence)) for sentence in self.answer.unexplained]
-        ends = {at + length for at, length in found if at >= 0 and length}
+        found = [(self.text.find(sentence), sentence) for sentence in self.answer.unexplained if sentence]
+        ends = {
+            at + len(sentence): self.answer.why_unexplained(sentence) for at, sentence in found if at >= 0
+        }
         cuts = sorted({0, len(self.text), *ends, *(place for span in spans for place in span[:2])})
         out: list[tuple[str, str]] = []
         for start, end in pairwise(cut for cut in cuts if cut <= len(self.text)):
             mark = next((what for low, high, what in spans if low <= start and end <= high), "")
             out.append((self.text[start:end], mark))
             if end in ends:
-                out.append(("", "unexplained"))
+                out.append((ends[end], "unexplained"))
         return out
 
     @property

@@ -83,7 +83,7 @@ def _print_beyond(answer: Answer, console: Console, text: str) -> None:
     if (said := answer.outside_words) is not None:
         _line(console, said, lead="  ", style="bold")
     for sentence in answer.unexplained[:2]:
-        _line(console, f"not explained by {answer.leading_label}: “{sentence}”", lead="  ")
+        _line(console, f"{answer.why_unexplained(sentence)}: “{sentence}”", lead="  ")
     denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
     if text and denied:
         console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))

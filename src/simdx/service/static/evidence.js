@@ -26,7 +26,7 @@ export function showEvidence(text, answer, allPairs) {
     const words = asserted(text, spans, from, at).map(([piece, assertion]) => (assertion === null ? piece
       : el(TAGS[assertion], { class: assertion, title: SAID[assertion] }, piece)));
     return [...marked(words, colour.get(sentence)), effectOf(effects.get(sentence), answer.label),
-      unexplained.has(sentence) ? el("strong", { class: "unexplained" }, `not explained by ${label}`) : null].filter(Boolean);
+      unexplained.has(sentence) ? el("strong", { class: "unexplained" }, `not explained by ${label}${flagsOf(sentence, answer)}`) : null].filter(Boolean);
   }));
   for (const item of $("reading-legend").children) {
     item.hidden = !$("evidence-case").querySelector(item.dataset.of.split(" ").map((c) => `.${c}`).join(","));
@@ -43,6 +43,11 @@ export function showEvidence(text, answer, allPairs) {
         return marked([sentence], colour.get(pair?.case), pair && `shares: ${pair.words.join(", ")}`);
       })));
   }));
+}
+
+function flagsOf(sentence, answer) {
+  const flags = (answer.red_flags ?? []).filter((flag) => flag.sentence === sentence);
+  return flags.length ? ` (${flags.map((flag) => `${flag.finding}, a red flag of ${flag.condition}`).join("; ")})` : "";
 }
 
 // Are some of the shared words the patient's own present? A denied finding is not shown as support.

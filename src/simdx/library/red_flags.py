@@ -1,0 +1,157 @@
+"""Red flags: findings that point to what must not be missed, found in a text by the ways they are said.
+
+`data/red_flags.txt` holds them and says how a way is written. Most texts state none, so each word is known by
+the parts of ways that it can stand for; the pattern of a way is looked for where all its parts are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from simdx.reading import Reading, read, words
+from simdx.reading.events import small
+from simdx.types import content_hash
+
+_BETWEEN = r"[^\w.!?;\n]+"  # two words of one sentence
+_CLOSE = r"[^\w.!?;\n,:()]+"  # and of one phrase
+# words that may stand between
+_GAPS = {
+    "~": rf"(?:{_BETWEEN}|(?:{_CLOSE}[\w']+){{1,4}}{_CLOSE})",
+    "~~": rf"(?:{_BETWEEN}[\w']+){{0,10}}{_BETWEEN}",
+}
+_MOST_WORDS = 50_000  # remembered: some megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class RedFlag:
+    name: str
+    of: tuple[str, ...]  # conditions to which it points
+    also: tuple[str, ...]  # others that explain it
+    ways: tuple[str, ...]
+
+
+@cache
+def red_flags() -> tuple[RedFlag, ...]:
+    found = []
+    for name, body in re.findall(r"^([^#\s][^=\n]*)\n((?: .+\n)+)", _source(), re.M):
+        said = dict(re.findall(r"^ {4}(\w+) +(.*(?:\n {10}.*)*)", body, re.M))
+        of, also, ways = (
+            tuple(" ".join(one.split()) for one in said.get(key, "").split(";") if one.strip())
+            for key in ("of", "also", "said")
+        )
+        found.append(RedFlag(name, of, also, ways))
+    return tuple(found)
+
+
+@cache
+def red_flags_version() -> str:
+    """Identity of all that is known of them."""
+    return content_hash(_source())[:16]
+
+
+def found_in(text: str) -> Iterator[tuple[int, int, RedFlag]]:
+    """Start, end and red flag of each that a text states as a present finding of its patient."""
+    known = _index()
+    parts = set[int]().union(*map(known.parts.__getitem__, words(text)))
+    likely = [way for part in parts for way in known.ways.get(part, ()) if way[1] <= parts]
+    if not likely:
+        return
+    low, reading, seen = small(text), None, set[int]()
+    for number, _, way in likely:
+        if number in seen:
+            continue
+        for match in _compiled(way).finditer(low):
+            reading = reading or read(text)
+            if _is_present(reading, *match.span()):
+                seen.add(number)
+                yield *match.span(), red_flags()[number]
+                break
+
+
+def _is_present(reading: Reading, start: int, end: int) -> bool:
+    """What denies from within is part of the finding: "cannot pass urine"."""
+    for mark in reading.marks:
+        own = start <= mark.trigger_start < mark.trigger_end <= end
+        if mark.start < end and start < mark.end and mark.assertion and not own:
+            return False
+    return not any(first < end and start < last for first, last in reading.normal)
+
+
+# --------------------------------------------------------------------------- ways as they are looked for
+
+_Way = tuple[int, frozenset[int], str]  # its red flag, its parts, and what is written
+
+
+class _Parts(dict[str, tuple[int, ...]]):
+    """The parts of ways that a word can stand for, found once: words repeat."""
+
+    def __init__(self, starts: dict[str, list[int]], whole: dict[str, list[int]]) -> None:
+        self.starts, self.whole = starts, whole
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        found = [*self.whole.get(word, ())]
+        for n in range(len(word) + 1):
+            found += self.starts.get(word[:n], ())
+        if len(self) < _MOST_WORDS:
+            self[word] = tuple(found)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    parts: _Parts
+    ways: dict[int, list[_Way]]  # by the part that fewest words can stand for
+
+
+@cache
+def _index() -> _Index:
+    numbers: dict[str, int] = {}
+    ways: dict[int, list[_Way]] = {}
+    for i, flag in enumerate(red_flags()):
+        for said in flag.ways:
+            left, both, right = said.partition(" & ")
+            for way in (f"{left} ~ {right}", f"{right} ~ {left}") if both else (said,):
+                parts = [part for part in way.split() if part not in _GAPS]
+                needs = {part: numbers.setdefault(part, len(numbers)) for part in parts}
+                rare = max(parts, key=lambda part: min(map(len, _words_of(part))))
+                ways.setdefault(needs[rare], []).append((i, frozenset(needs.values()), way))
+    starts: dict[str, list[int]] = {}
+    whole: dict[str, list[int]] = {}
+    for part, number in numbers.items():
+        for word in _words_of(part):
+            known = starts if word.endswith("*") else whole
+            known.setdefault(word.rstrip("*").partition("'")[0], []).append(number)
+    return _Index(_Parts(starts, whole), ways)
+
+
+@cache
+def _words_of(part: str) -> list[str]:
+    classes = _classes()
+    return [word for one in part.split("|") for word in classes.get(one, one).split("|")]
+
+
+@cache
+def _classes() -> dict[str, str]:
+    return dict(re.findall(r"^([A-Z]+) = (.*)$", _source(), re.M))
+
+
+@cache
+def _source() -> str:
+    return (files("simdx.library") / "data" / "red_flags.txt").read_text(encoding="utf-8")
+
+
+@cache
+def _compiled(way: str) -> re.Pattern[str]:
+    pattern, between = "", ""
+    for part in way.split():
+        if part in _GAPS:
+            between = _GAPS[part]
+            continue
+        either = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in _words_of(part))
+        pattern += f"{between}(?:{either})"
+        between = _BETWEEN
+    return re.compile(rf"\b{pattern}\b")
