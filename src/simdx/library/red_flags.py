@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from simdx.reading import Reading, read, words
 from simdx.reading.events import small
@@ -18,16 +18,14 @@ from simdx.types import content_hash
 
 _BETWEEN = r"[^\w.!?;\n]+"  # two words of one sentence
 _CLOSE = r"[^\w.!?;\n,:()]+"  # and of one phrase
-# words that may stand between
-_GAPS = {
+_GAPS = {  # words that may stand between
     "~": rf"(?:{_BETWEEN}|(?:{_CLOSE}[\w']+){{1,4}}{_CLOSE})",
     "~~": rf"(?:{_BETWEEN}[\w']+){{0,10}}{_BETWEEN}",
 }
 _MOST_WORDS = 50_000  # remembered: some megabytes
 
 
-@dataclass(frozen=True, slots=True)
-class RedFlag:
+class RedFlag(NamedTuple):
     name: str
     of: tuple[str, ...]  # conditions to which it points
     also: tuple[str, ...]  # others that explain it
@@ -39,11 +37,8 @@ def red_flags() -> tuple[RedFlag, ...]:
     found = []
     for name, body in re.findall(r"^([^#\s][^=\n]*)\n((?: .+\n)+)", _source(), re.M):
         said = dict(re.findall(r"^ {4}(\w+) +(.*(?:\n {10}.*)*)", body, re.M))
-        of, also, ways = (
-            tuple(" ".join(one.split()) for one in said.get(key, "").split(";") if one.strip())
-            for key in ("of", "also", "said")
-        )
-        found.append(RedFlag(name, of, also, ways))
+        lists = [said.get(key, "").split(";") for key in ("of", "also", "said")]
+        found.append(RedFlag(name, *(tuple(" ".join(one.split()) for one in some if one) for some in lists)))
     return tuple(found)
 
 
@@ -55,16 +50,14 @@ def red_flags_version() -> str:
 
 def found_in(text: str) -> Iterator[tuple[int, int, RedFlag]]:
     """Start, end and red flag of each that a text states as a present finding of its patient."""
-    known = _index()
-    parts = set[int]().union(*map(known.parts.__getitem__, words(text)))
-    likely = [way for part in parts for way in known.ways.get(part, ()) if way[1] <= parts]
+    parts_of, ways = _index()
+    parts = set[int]().union(*map(parts_of.__getitem__, words(text)))
+    likely = [way for part in parts for way in ways.get(part, ()) if way[1] <= parts]
     if not likely:
         return
     low, reading, seen = small(text), None, set[int]()
     for number, _, way in likely:
-        if number in seen:
-            continue
-        for match in _compiled(way).finditer(low):
+        for match in () if number in seen else _compiled(way).finditer(low):
             reading = reading or read(text)
             if _is_present(reading, *match.span()):
                 seen.add(number)
@@ -81,57 +74,44 @@ def _is_present(reading: Reading, start: int, end: int) -> bool:
     return not any(first < end and start < last for first, last in reading.normal)
 
 
-# --------------------------------------------------------------------------- ways as they are looked for
-
-_Way = tuple[int, frozenset[int], str]  # its red flag, its parts, and what is written
-
-
-class _Parts(dict[str, tuple[int, ...]]):
+class _PartsOf(dict[str, tuple[int, ...]]):
     """The parts of ways that a word can stand for, found once: words repeat."""
 
-    def __init__(self, starts: dict[str, list[int]], whole: dict[str, list[int]]) -> None:
-        self.starts, self.whole = starts, whole
+    def __init__(self, known: dict[str, list[int]]) -> None:
+        self.known = known  # by whole words, and by beginnings with a star
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        found = [*self.whole.get(word, ())]
-        for n in range(len(word) + 1):
-            found += self.starts.get(word[:n], ())
+        as_said = (word, *(f"{word[:n]}*" for n in range(len(word) + 1)))
+        found = tuple(part for said in as_said for part in self.known.get(said, ()))
         if len(self) < _MOST_WORDS:
-            self[word] = tuple(found)
-        return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    parts: _Parts
-    ways: dict[int, list[_Way]]  # by the part that fewest words can stand for
+            self[word] = found
+        return found
 
 
 @cache
-def _index() -> _Index:
+def _index() -> tuple[_PartsOf, dict[int, list[tuple[int, frozenset[int], str]]]]:
+    """Of words, the parts that they can stand for; of a part, which is a way's longest, the ways: the number
+    of the red flag, all parts, and what is written."""
     numbers: dict[str, int] = {}
-    ways: dict[int, list[_Way]] = {}
+    ways: dict[int, list[tuple[int, frozenset[int], str]]] = {}
     for i, flag in enumerate(red_flags()):
         for said in flag.ways:
             left, both, right = said.partition(" & ")
             for way in (f"{left} ~ {right}", f"{right} ~ {left}") if both else (said,):
                 parts = [part for part in way.split() if part not in _GAPS]
-                needs = {part: numbers.setdefault(part, len(numbers)) for part in parts}
+                needs = [numbers.setdefault(part, len(numbers)) for part in parts]
                 rare = max(parts, key=lambda part: min(map(len, _words_of(part))))
-                ways.setdefault(needs[rare], []).append((i, frozenset(needs.values()), way))
-    starts: dict[str, list[int]] = {}
-    whole: dict[str, list[int]] = {}
+                ways.setdefault(numbers[rare], []).append((i, frozenset(needs), way))
+    known: dict[str, list[int]] = {}
     for part, number in numbers.items():
-        for word in _words_of(part):
-            known = starts if word.endswith("*") else whole
-            known.setdefault(word.rstrip("*").partition("'")[0], []).append(number)
-    return _Index(_Parts(starts, whole), ways)
+        for word in _words_of(part):  # "can't" is read as "can" and "t"
+            known.setdefault(word.partition("'")[0], []).append(number)
+    return _PartsOf(known), ways
 
 
 @cache
 def _words_of(part: str) -> list[str]:
-    classes = _classes()
-    return [word for one in part.split("|") for word in classes.get(one, one).split("|")]
+    return [word for one in part.split("|") for word in _classes().get(one, one).split("|")]
 
 
 @cache
@@ -140,18 +120,15 @@ def _classes() -> dict[str, str]:
 
 
 @cache
-def _source() -> str:
-    return (files("simdx.library") / "data" / "red_flags.txt").read_text(encoding="utf-8")
-
-
-@cache
 def _compiled(way: str) -> re.Pattern[str]:
     pattern, between = "", ""
     for part in way.split():
-        if part in _GAPS:
-            between = _GAPS[part]
-            continue
         either = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in _words_of(part))
-        pattern += f"{between}(?:{either})"
-        between = _BETWEEN
+        pattern += "" if part in _GAPS else f"{between}(?:{either})"
+        between = _GAPS.get(part, _BETWEEN)
     return re.compile(rf"\b{pattern}\b")
+
+
+@cache
+def _source() -> str:
+    return (files("simdx.library") / "data" / "red_flags.txt").read_text(encoding="utf-8")
