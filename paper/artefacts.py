@@ -99,9 +99,22 @@ def run_artefacts(
     """Every artefact's record, in order; one that stands is not measured again."""
     if context.out.exists() and not context.out.is_dir():
         raise BadInput(f"{context.out} is a file: --out needs a folder")
+    _keep_fuller(artefacts, context)
     for reason in context.skipped.values():
         say(reason)
     return tuple(_run(artefact, context, say) for artefact in artefacts)
+
+
+def _keep_fuller(artefacts: Sequence[Artefact], context: Context) -> None:
+    """A record with a panel whose cases are not at hand now would be lost."""
+    names = {one.name for one in artefacts}
+    for record in context.store.records():
+        lost = sorted({*record["config"]["panels"]} & {*context.skipped}) if record.name in names else []
+        if lost:
+            raise BadInput(
+                f"{context.out} holds a record of {record.name} with {lost[0]}, which cannot be read now "
+                f"({context.skipped[lost[0]]}): set SIMDX_DATA, or give another --out"
+            )
 
 
 def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Record:

@@ -73,6 +73,15 @@ def test_what_stands_is_kept_until_it_failed_or_what_it_rests_on_changed(
     assert len(calls) == 3
 
 
+def test_a_record_with_a_panel_that_is_not_at_hand_is_kept(small: Context) -> None:
+    artefact = _artefact("wide", _finds)
+    run_artefacts([artefact], small)
+    small.skipped[PANEL] = "its cases are away"
+    with pytest.raises(BadInput, match=f"wide with {PANEL}, which cannot be read now"):
+        run_artefacts([artefact], small)
+    assert [r.status for r in run_artefacts([_artefact("other", _finds)], small)] == ["done"]
+
+
 def test_a_new_edition_is_measured_again_and_an_old_record_is_not_shown(
     small: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
