@@ -72,10 +72,12 @@ def report(
         picture = markdown.parent / "pictures" / f"{markdown.stem}.svg"
         picture.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(picture, svg(made.picture(records)))
-        grids = made.grid(grid)
-        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, grids))
+        grids, whole = made.grid(grid), made.whole_embeddings(grid)
+        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, grids, whole))
         if grids:
             write_atomically(grid / "verdicts.md", made.grid_markdown(grids))
+        if whole:
+            write_atomically(grid / "whole-embedding.csv", made.whole_embeddings_csv(whole))
     print(f"wrote {folder / 'report.html'}", file=sys.stderr)
 
 

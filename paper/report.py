@@ -1,6 +1,7 @@
 """The records of the paper's artefacts as files: one HTML page, the claims, every table, and the page for docs/."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isinf
@@ -9,9 +10,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
-from paper import figures
+from paper import figures, tables
 from paper.artefacts import ARTEFACTS, read_artefacts
 from paper.claims import (
     AGREES,
@@ -26,6 +27,7 @@ from paper.claims import (
     said,
     verdicts,
 )
+from paper.posteriors import ON_THE_BANK, PAPERS_NETWORK
 from paper.world import ASKING
 from simdx.disk import write_atomically
 from simdx.runs import Record
@@ -57,6 +59,45 @@ def grid(folder: Path) -> dict[str, list[Verdict]]:
     return found
 
 
+def whole_embeddings(folder: Path) -> dict[str, Any]:
+    """What `whole-embedding` found over the grid's banks, by panel and bank."""
+    found: dict[str, Any] = {}
+    for place in ("wordllama", "case-reports/wordllama"):
+        found |= figures_of(read_artefacts(folder / place)).get("whole-embedding", {})
+    return found
+
+
+def whole_embeddings_csv(found: Mapping[str, Any]) -> str:
+    parts = [table.assign(panel=panel) for panel, table in tables.whole_embedding(found).items()]
+    return concat(parts).set_index("panel").to_csv(lineterminator="\n")
+
+
+def least_and_most(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Over all banks, of networks trained as the paper trains and on the bank: those that read the whole embedding
+    and, as `beside`, those that read coordinates; and on how many banks a difference has its interval above nought,
+    and below."""
+    banks = [arms for of_panel in found.values() for arms in of_panel.values()]
+    if not banks:
+        return {"banks": 0}
+
+    def span(some: Sequence[Mapping[str, Any]], name: str, form: str) -> str:
+        ends = [format(of(one[name] for one in some), form).replace("-", "−") for of in (min, max)]
+        return " to ".join(re.sub(r"^([+−]?)0\.", r"\1.", end) for end in ends)
+
+    said: dict[str, Any] = {"banks": len(banks)}
+    for key, name in (("papers", PAPERS_NETWORK), ("on_the_bank", ON_THE_BANK)):
+        whole = [arms[f"{name}, whole embedding"] for arms in banks]
+        said[key] = {"beside": {}}
+        for part, form in (("alpha0", ",.0f"), ("agreement", ".2f"), ("agreement_outside", ".2f")):
+            said[key][part] = span(whole, part, form)
+            said[key]["beside"][part] = span([arms[name] for arms in banks], part, form)
+        for metric in ("accuracy", "brier"):
+            gaps = [one["minus_coordinates"][metric] for one in whole]
+            up, down = sum(gap["ci"][0] > 0 for gap in gaps), sum(gap["ci"][1] < 0 for gap in gaps)
+            said[key][metric] = {"gap": span(gaps, "difference", "+.3f"), "up": up, "down": down}
+    return said
+
+
 def counts(found: Sequence[Verdict]) -> str:
     by = Counter(one.verdict for one in found)
     return ", ".join(f"{by[word]} {word.replace('agrees', 'agree')}" for word in VERDICTS)
@@ -75,7 +116,8 @@ def _word(verdict: str) -> str:
     return f"**{verdict}**" if verdict == DISAGREES else verdict
 
 
-def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mapping[str, Sequence[Verdict]]) -> str:
+def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mapping[str, Sequence[Verdict]],
+             whole: Mapping[str, Any]) -> str:  # fmt: skip
     """The page of the documentation: the claims, what differs, what could not be run."""
     found = verdicts(figures_of(records))
     return _TEMPLATES.get_template("results.md").render(
@@ -83,6 +125,7 @@ def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mappi
         files=f"../{folder.as_posix()}",
         counts=counts(found), about=provenance(records), picture=picture, word=_word,
         grids={name: counts(some) for name, some in grids.items()}, size=figures_of(records).get("ece-size"),
+        whole=least_and_most(whole),
     )  # fmt: skip
 
 

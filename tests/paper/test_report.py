@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from paper import report
+from paper import posteriors, report
 from paper.artefacts import Artefact, read_artefacts
 from paper.context import Measured
 from paper.figures import dots
@@ -69,14 +70,38 @@ def test_a_panel_of_its_own_stands_beside_the_grid_without_it(
     }  # fmt: skip
 
 
+def test_least_and_most_over_banks_are_counted_by_hand() -> None:
+    def network(alpha0: float, gap: float, arm: float) -> dict[str, Any]:
+        one = {"alpha0": alpha0, "agreement": 0.5, "agreement_outside": 1.0}
+        less = {"difference": gap, "ci": [gap - arm, gap + arm]}
+        return one | {"minus_coordinates": {"accuracy": less, "brier": less}}
+
+    def bank(*whole: Any) -> dict[str, Any]:
+        names = (posteriors.PAPERS_NETWORK, posteriors.ON_THE_BANK)
+        return {name: network(2000, 0, 0) for name in names} | {
+            f"{name}, whole embedding": network(*whole) for name in names
+        }
+
+    found = {"a": {"x": bank(10, -0.02, 0.01), "y": bank(30, 0.1, 0.01)}, "b": {"x": bank(20, 0.1, 0.2)}}
+    said = report.least_and_most(found)
+    assert said["banks"] == 3
+    assert said["papers"]["alpha0"] == "10 to 30"
+    assert said["papers"]["beside"]["alpha0"] == "2,000 to 2,000"
+    assert said["on_the_bank"]["accuracy"] == {"gap": "−.020 to +.100", "up": 1, "down": 1}
+    assert said["papers"]["agreement_outside"] == "1.00 to 1.00"
+
+
 def test_results_md_is_what_the_committed_records_say() -> None:
     records = read_artefacts(COMMITTED)
     grids = report.grid(ROOT / "results" / "grid")
-    wanted = report.markdown(records, "pictures/results.svg", Path("results/paper"), grids)
+    whole = report.whole_embeddings(ROOT / "results" / "grid")
+    wanted = report.markdown(records, "pictures/results.svg", Path("results/paper"), grids, whole)
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert written == wanted, (
         "out of date: run 'python -m paper report results/paper --markdown docs/results.md'"
     )
     assert len(written.split()) <= 4000
+    table = (ROOT / "results" / "grid" / "whole-embedding.csv").read_text("utf-8")
+    assert table == report.whole_embeddings_csv(whole)
     assert (ROOT / "results" / "grid" / "verdicts.md").read_text("utf-8") == report.grid_markdown(grids)
     assert (COMMITTED / "claims.csv").read_text("utf-8") == report.claims_csv(records)
