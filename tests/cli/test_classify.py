@@ -166,6 +166,23 @@ def test_the_words_on_the_terminal(cli: Cli) -> None:
     )
 
 
+def test_red_flags_are_never_cut_off(cli: Cli) -> None:
+    text = (
+        "I am wheezing and tight in the chest. After the long flight I coughed up blood this morning and now "
+        "again."
+    )
+    ran = cli("classify", text, "--panel", "symptom-to-diagnosis")
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    at = next(
+        i for i, line in enumerate(lines) if line.startswith("  not explained: “After the long flight I")
+    )
+    assert lines[at + 1].startswith("    coughing up blood, a red flag of ")
+    assert ran.out.count("coughing up blood") == 1
+    rest = cli("classify", text, "--panel", "symptom-to-diagnosis", "--verbose").out
+    assert "blood this morning and now again.”" in " ".join(rest.split())
+
+
 def test_several_panels_are_independent_questions(cli: Cli, tmp_path: Path) -> None:
     panels = ("--panel", "oral-lesions", "--panel", "symptom-to-diagnosis")
     prior = ("--prior", "oral mucocele=.1", "arthritis=.5", "--json")

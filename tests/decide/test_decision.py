@@ -61,6 +61,11 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
             "leads with only 70 %, against 15 % for 'river'",
         ),
         (
+            {"posterior": np.array([0.7, 0.04, 0.01]), "out_of_class": 0.25},
+            "test",
+            "leads with only 70 %, against 25 % for none of these",
+        ),
+        (
             {"posterior": np.array([0.09, 0.01, 0.0]), "out_of_class": 0.9},
             "review",
             "no label has over 9 %; none of these has 90 %",

@@ -36,8 +36,8 @@ def test_every_way_can_be_found() -> None:
     for flag in library.red_flags():
         for way in flag.ways:
             parts = [part for part in way.split() if part not in ("~", "~~", "&")]
-            said = " ".join(module._words_of(part)[0].rstrip("*") for part in parts)
-            assert flag.name in found(said), (flag.name, way)
+            said = " ".join(module._words_of(part)[0] for part in parts)
+            assert flag.name in found(said.replace("_", " ").replace("*", "")), (flag.name, way)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,23 @@ def test_every_way_can_be_found() -> None:
         ("A tearing pain between the shoulder blades.", "a tearing pain in chest or back"),
         ("Photophobia since last night.", "light that hurts the eyes"),
         ("My breath smells of pear drops.", "breath of acetone, or ketones"),
+        ("His breath smells fruity.", "breath of acetone, or ketones"),
+        ("There is blood in my poo.", "blood in the stool"),
+        ("Blood on the toilet paper.", "blood in the stool"),
+        ("My throat is closing.", "a throat or tongue that closes"),
+        ("My tongue is swelling.", "a throat or tongue that closes"),
+        ("My legs gave way.", "weak legs"),
+        ("Muffled heart sounds, raised JVP.", "full neck veins or a windpipe pushed aside"),
+        ("The eye is bulging.", "a bulging eye, or one that hurts to move"),
+        ("I bruise everywhere.", "bruises without a blow"),
+        ("I have thought about ending my life.", "thoughts of suicide"),
+        ("I don't want to live.", "thoughts of suicide"),
+        ("I took thirty paracetamol.", "too many tablets"),
+        ("Sudden onset shortness of breath.", "sudden breathlessness"),
+        ("Crushing pain in the centre of my chest.", "a crushing weight on the chest"),
+        ("The knee is hot, red and swollen.", "one hot, swollen joint"),
+        ("The ulcer has not healed.", "a sore that does not heal"),
+        ("He cannot swallow his saliva.", "unable to swallow saliva"),
     ],
 )
 def test_it_is_found_as_people_say_it(text: str, name: str) -> None:
@@ -70,6 +87,12 @@ def test_it_is_found_as_people_say_it(text: str, name: str) -> None:
         "I cough. The blood test was normal.",  # two sentences
         "Family history: breast cancer, haematuria.",
         "A runny nose and sneezing for two days.",
+        "I had a blood test and my stool sample was normal.",
+        "The wound has healed and the ulcer is healing well.",
+        "I cannot lose weight.",
+        "I do not want to wake up early.",
+        "The dentist numbed my lip.",
+        "We had flooding in our street.",
         "",
     ],
 )

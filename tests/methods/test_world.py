@@ -90,6 +90,15 @@ def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
     assert calf.decision.action == "test"
 
 
+@pytest.mark.parametrize("last", ["My father died of lung cancer.", "No fever, no rash, no chest pain."])
+def test_what_a_relative_had_or_what_is_denied_needs_no_explanation(last: str) -> None:
+    stiff = "My knees and hands are stiff in the mornings and have been for years."
+    classifier = Classifier("symptom-to-diagnosis")
+    assert classifier.infer(f"{stiff} {last}").unexplained == ()
+    own = "I have had lung cancer and the chest is now full of fluid."
+    assert classifier.infer(f"{stiff} {own}").unexplained == (own,)
+
+
 WHEEZE = "I am wheezing and tight in the chest. I coughed up blood this morning after the long flight."
 NECK = "Fever of 39.5 for three days, all my joints ache. My neck is stiff and I cannot bear the light."
 

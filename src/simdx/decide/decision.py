@@ -126,6 +126,8 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     outside = facts.out_of_class or 0.0
     if limit.confident is not None and p[top] < limit.confident and outside <= p[top]:
         against = f"against {percent(p[second])} for '{names[second]}'"
+        if outside > p[second]:
+            against = f"against {percent(outside)} for none of these"
         yield f"'{names[top]}' leads with only {percent(p[top])}, {against}"
     elif limit.confident is not None and p[top] < limit.confident:
         said = f"no label has over {percent(p[top])}; none of these has {percent(outside)}"

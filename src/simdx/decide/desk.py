@@ -37,7 +37,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.reading import is_english, split_sentences
+from simdx.reading import is_english, split_sentences, states_own
 from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
@@ -260,7 +260,9 @@ class Desk(TunedThresholds):
             )
             most = math.inf if scale is None else scale.threshold(len(sentences))
             flagged = {flag.sentence for flag in flags}
-            marked = (s for s, b in zip(sentences, by, strict=True) if b > most or s in flagged)
+            marked = (
+                s for s, b in zip(sentences, by, strict=True) if s in flagged or (b > most and states_own(s))
+            )
             out.append((tuple(dict.fromkeys(marked)), flags))
         return out
 

@@ -105,7 +105,7 @@ def _index() -> tuple[_PartsOf, dict[int, list[tuple[int, frozenset[int], str]]]
     known: dict[str, list[int]] = {}
     for part, number in numbers.items():
         for word in _words_of(part):  # "can't" is read as "can" and "t"
-            known.setdefault(word.partition("'")[0], []).append(number)
+            known.setdefault(re.split("['_]", word)[0], []).append(number)
     return _PartsOf(known), ways
 
 
@@ -123,7 +123,8 @@ def _classes() -> dict[str, str]:
 def _compiled(way: str) -> re.Pattern[str]:
     pattern, between = "", ""
     for part in way.split():
-        either = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in _words_of(part))
+        escaped = (re.escape(word).replace(r"\*", r"\w*") for word in _words_of(part))
+        either = "|".join(word.replace("_", _BETWEEN) for word in escaped)
         pattern += "" if part in _GAPS else f"{between}(?:{either})"
         between = _GAPS.get(part, _BETWEEN)
     return re.compile(rf"\b{pattern}\b")

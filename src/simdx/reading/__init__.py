@@ -24,6 +24,7 @@ from simdx.reading.text import (
     read,
     sentence_at,
     split_sentences,
+    states_own,
     stems,
     words,
 )

@@ -211,6 +211,16 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
+def states_own(sentence: str) -> bool:
+    """Whether a sentence says of its patient more than what is denied; not of a relative, say."""
+    cuts = [
+        (min(mark.start, mark.trigger_start), max(mark.end, mark.trigger_end))
+        for mark in read(sentence).marks
+        if ASSERTIONS[mark.assertion] in ("negated", "family")
+    ]
+    return len(words(_without(sentence, cuts))) >= _FEWEST_WORDS
+
+
 def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
     """Which of the sentences that `split_sentences` made of a text holds this place."""
     at = 0

@@ -31,7 +31,7 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False, tex
     """
     _print_bars(answer, console, most=None if verbose else SHOWN)
     _print_decision(answer, console, reasons=None if verbose else 1)
-    _print_beyond(answer, console, text)
+    _print_beyond(answer, console, text, whole=verbose)
     if verbose:
         _print_rest(answer, console, text)
     else:
@@ -75,15 +75,24 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
         more = f" [dim](and {hidden} more reason{'s' * (hidden > 1)})[/]" if hidden else ""
         head = f"[bold {colour}]{said}:[/] " if i == 0 else "  also: "
         room = 2 * console.width - len(said) - (22 if hidden else 4) - 8
+        if reasons == 1 and answer.red_flags and f"not explained by '{answer.leading_label}' (" in reason:
+            reason = reason.removesuffix(f" ({'; '.join(flag.words for flag in answer.red_flags)})")  # below
         console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
 
 
-def _print_beyond(answer: Answer, console: Console, text: str) -> None:
-    """What none of these may be, what the label does not explain, and what was read as denied."""
+def _print_beyond(answer: Answer, console: Console, text: str, whole: bool) -> None:
+    """What none of these may be, what the label does not explain, and what was read as denied.
+
+    Red flags are never cut off.
+    """
     if (said := answer.outside_words) is not None:
         _line(console, said, lead="  ", style="bold")
-    for sentence in answer.unexplained[:2]:
-        _line(console, f"{answer.why_unexplained(sentence)}: “{sentence}”", lead="  ")
+    for sentence in answer.unexplained if whole else answer.unexplained[:2]:
+        said = sentence if whole else _short(sentence, console.width - 23)
+        console.print(f"  not explained: “{escape(said)}”")
+        for flag in answer.red_flags:
+            if flag.sentence == sentence:
+                console.print(f"    {escape(flag.words)}")
     denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
     if text and denied:
         console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))
