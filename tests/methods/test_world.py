@@ -90,8 +90,15 @@ def test_a_sentence_that_the_label_does_not_explain_is_marked() -> None:
     assert calf.decision.action == "test"
 
 
-@pytest.mark.parametrize("last", ["My father died of lung cancer.", "No fever, no rash, no chest pain."])
-def test_what_a_relative_had_or_what_is_denied_needs_no_explanation(last: str) -> None:
+@pytest.mark.parametrize(
+    "last",
+    [
+        "My father died of lung cancer.",
+        "No fever, no rash, no chest pain.",
+        "The blood tests and the stool sample were normal.",
+    ],
+)
+def test_what_is_denied_normal_or_a_relatives_needs_no_explanation(last: str) -> None:
     stiff = "My knees and hands are stiff in the mornings and have been for years."
     classifier = Classifier("symptom-to-diagnosis")
     assert classifier.infer(f"{stiff} {last}").unexplained == ()

@@ -6,13 +6,28 @@ import time
 import pytest
 
 from benchmarks.reading import ADDED, ASSERTIONS, TOLD, gold, scores, simdx_reads
-from simdx.reading import DENIED, as_read, is_english, read
+from simdx.reading import DENIED, as_read, is_english, read, states_own
 from simdx.reading import assertion as rules
 from tests.conftest import ROOT
 
 
 def said(text: str, assertion: str) -> list[str]:
     return [span.text for span in read(text).spans if span.assertion == assertion]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "own"),
+    [
+        ("I coughed.", True),
+        ("BP 80/40, rest of the exam normal.", True),
+        ("No cough but chest pain now.", True),
+        ("She denied fever, night sweats and weight loss.", False),
+        ("My father died of lung cancer.", False),
+        ("Chest clear.", False),
+    ],
+)
+def test_whether_a_sentence_states_something_of_its_patient(sentence: str, own: bool) -> None:
+    assert states_own(sentence) == own
 
 
 RECORD = json.loads((ROOT / "results/reading/assertion.json").read_text(encoding="utf-8"))

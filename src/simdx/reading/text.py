@@ -212,13 +212,15 @@ def split_sentences(text: str) -> list[str]:
 
 
 def states_own(sentence: str) -> bool:
-    """Whether a sentence says of its patient more than what is denied; not of a relative, say."""
+    """Whether a sentence says of its patient more than what is denied or normal; not of a relative, say."""
+    reading = read(sentence)
     cuts = [
         (min(mark.start, mark.trigger_start), max(mark.end, mark.trigger_end))
-        for mark in read(sentence).marks
+        for mark in reading.marks
         if ASSERTIONS[mark.assertion] in ("negated", "family")
     ]
-    return len(words(_without(sentence, cuts))) >= _FEWEST_WORDS
+    rest = _without(sentence, sorted([*cuts, *reading.normal]))
+    return rest == sentence or len(re.findall(r"\w+", rest)) >= _FEWEST_WORDS
 
 
 def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
