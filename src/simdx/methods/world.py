@@ -168,11 +168,9 @@ class World:
 
         own: list[set[str]] = []
         strange: list[int] = []
-        labelled = {c.name for c, out in zip(self.conditions, self.outside, strict=True) if not out}
-        weighed = {flag.name for flag in library.red_flags() if not labelled.isdisjoint(flag.of)}
         for k, label in enumerate(self.data.panel.labels):
             of = library.related_to([label])
-            known = weighed | {flag.name for flag in library.red_flags() if not of.isdisjoint(flag.also)}
+            known = {flag.name for flag in library.red_flags() if not of.isdisjoint((*flag.of, *flag.also))}
             texts = [self.data.bank.texts[i] for i in np.flatnonzero(self.data.bank.label_index == k)]
             stated = [[(start, flag) for start, _, flag in library.found_in(text)] for text in texts]
             times = Counter(flag.name for some in stated for _, flag in some)
