@@ -76,7 +76,7 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
             "'engine' must not be missed and still has 12 %",
         ),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
-        ({"effective_simulations": 2.0}, "test", "only 2.0 simulated texts carry the answer"),
+        ({"effective_simulations": 2.0}, "test", "only 2.0 simulated texts are like this one"),
         ({"effective_simulations": 0.0}, "test", "never measured"),
         ({"unexplained": ("I coughed up blood.",)}, "test", "1 sentence not explained by 'apple'"),
         (

@@ -182,7 +182,7 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
     if few == 0:
         yield "the calibration of this method was never measured"
     elif few is not None and few < LEAST_EFFECTIVE:
-        yield f"only {few:.1f} simulated texts carry the answer"
+        yield f"only {few:.1f} simulated texts are like this one; the minimum is {LEAST_EFFECTIVE:g}"
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:
