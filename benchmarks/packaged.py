@@ -75,9 +75,8 @@ def second_weight(data: PanelData, cases: records.Cases) -> float:
 def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> None:
     """Calibrations, then what follows from them: policies, and the compiled panels."""
     target = SOURCE / "methods" / "data" / FILE
-    held = (
-        read_file(target) if len(embedders) < len(EMBEDDERS) else {}
-    )  # a whole run drops those of older recipes
+    # A run for all embedders drops the calibrations of older recipes.
+    held = read_file(target) if len(embedders) < len(EMBEDDERS) else {}
     for name in PACKAGED:
         source = load_source(name)
         for embedder in embedders:

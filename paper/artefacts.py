@@ -106,7 +106,7 @@ def run_artefacts(
 
 
 def _keep_fuller(artefacts: Sequence[Artefact], context: Context) -> None:
-    """A record with a panel whose cases are not at hand now would be lost."""
+    """Refuse to replace a record that covers a panel whose cases are missing now."""
     names = {one.name for one in artefacts}
     for record in context.store.records():
         lost = sorted({*record["config"]["panels"]} & {*context.skipped}) if record.name in names else []

@@ -2,9 +2,8 @@
 
     python -m paper.live --out live --panels oral-lesions --part 1/2 --minutes 15
 
-The paper's setting: temperature .2, no facets. Texts of a label are generated BATCH at a time when the last ones are
-used up, and each is used once in the whole run. A case once written is not run again. Parts share the cases among
-processes.
+The paper's setting: temperature .2, no facets. When the texts of a label are used up, BATCH more are generated. Each
+text is used once. A case that is on file is not run again. Each process runs its part of the cases.
 """
 
 import json
@@ -31,11 +30,11 @@ from simdx.types import Float, Int, Panel
 
 BATCH = 1024  # requests at a time
 BLOCK = 200  # proposals drawn together
-FIRST_SEED = 1000  # part i has this seed and i more: no bank has it
+FIRST_SEED = 1000  # above the seeds of all banks
 
 
 class Fresh:
-    """Vectors of new texts, label by label; what the scrubber drops is counted, and another is generated."""
+    """Vectors of new texts of each label. Texts that the scrubber drops are counted and replaced by new ones."""
 
     def __init__(self, panel: Panel, simulator: Any, seed: int) -> None:
         temperature, facets = SETTINGS["banks"]
@@ -72,13 +71,12 @@ def run_cases(out: Path, name: str, part: int, parts: int, minutes: float, data:
     """One case of each label, then the second of each: a run that the time ends is stratified as well."""
     end, cases = time.monotonic() + 60 * minutes, world.read_panel(name, None, None, data)
     panel, y = cases.source.panel, cases.label_index
-    rows = sampled([case.id for case in cases.dataset.cases], y)
-    turn = {row: (list(rows[y[rows] == y[row]]).index(row), y[row]) for row in rows}
-    mine = sorted(rows, key=turn.__getitem__)[part::parts]
+    rows = sampled([case.id for case in cases.dataset.cases], y)  # label by label, as many of each
+    mine = rows.reshape(len(panel.names), -1).T.ravel()[part::parts]
     place = out / f"cases-{name}-{part}.jsonl"
     done = {json.loads(line)["case"] for line in place.read_text("utf-8").splitlines()} if place.is_file() else set()
     simulator = get_simulator(f"hf:{LIVE_MODEL}")
-    fresh = Fresh(panel, simulator, FIRST_SEED + part)
+    fresh = Fresh(panel, simulator, FIRST_SEED + part + parts * len(done))  # a run that goes on repeats no text
     seen = np.asarray(embed_texts(get_embedder(panel.embedder), cases.dataset.texts), dtype=float)
     prior = Prior.from_probabilities(panel.names, {})
     out.mkdir(parents=True, exist_ok=True)

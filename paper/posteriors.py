@@ -492,7 +492,7 @@ def _lived(context: Context) -> list[str]:
 
 
 def _generated(context: Context, panel: str) -> dict[str, Any]:
-    """The cases of that sample for which `paper.live` generated every simulation, where the bank has its settings."""
+    """Cases of the sample whose every simulation `paper.live` generated; only beside a bank with the same settings."""
     place = context.live_folder / "stratified" / "cases.jsonl"
     bank = context.banks_folder / f"{panel}-{LIVE_MODEL}" / MANIFEST_FILE
     if not place.is_file() or not bank.is_file():
@@ -508,16 +508,22 @@ def _generated(context: Context, panel: str) -> dict[str, Any]:
         return {}
     p, rows = np.array([line["posterior"] for line in lines]), np.array([ids.index(line["case"]) for line in lines])
     q, y = context.probabilities(spec)[rows], context.labels(panel)[rows]
+    more = {name: np.array([line[name] for line in lines]) for name in ("simulations", "seconds")}
+    return {"generated": _beside_closed_form(p, q, y, more, context.bootstrap("algorithm-1", panel, "generated"))}
+
+
+def _beside_closed_form(p: Float, q: Float, y: Int, more: dict[str, Float], boot: Any) -> dict[str, Any]:
+    """Means over cases with their intervals: Algorithm 1's posteriors `p` beside those of the closed form, `q`."""
     figures = {
         "accuracy": p.argmax(axis=1) == y,
         "closed_form_accuracy": q.argmax(axis=1) == y,
         "total_variation": np.abs(p - q).sum(axis=1) / 2,
-        **{name: np.array([line[name] for line in lines]) for name in ("simulations", "seconds")},
+        **more,
     }
-    boot, found = context.bootstrap("algorithm-1", panel, "generated"), dict[str, Any](n=len(rows))
+    found: dict[str, Any] = {"n": len(y)}
     for name, values in figures.items():
         found |= {name: float(values.mean()), f"{name}_ci": boot.of(np.mean, values)}
-    return {"generated": found}
+    return found
 
 
 def sampled(ids: Sequence[str], y: Int) -> Int:
@@ -542,17 +548,9 @@ def _stratified(context: Context, panel: str, texts: list[list[str]]) -> dict[st
     p, reached, simulations = (np.array(part) for part in zip(*found, strict=True))
     closed = {t: context.probabilities(replace(spec, populations=t))[rows] for t in set(reached.tolist())}
     q = np.array([closed[t][i] for i, t in enumerate(reached)])
-    figures = {
-        "accuracy": p.argmax(axis=1) == y[rows],
-        "closed_form_accuracy": q.argmax(axis=1) == y[rows],
-        "total_variation": np.abs(p - q).sum(axis=1) / 2,
-        "simulations": simulations,
-    }
-    about: dict[str, Any] = {"n": len(rows), "populations": dict(Counter(reached.tolist()))}
     boot = context.bootstrap("algorithm-1", panel)
-    for name, values in figures.items():
-        about |= {name: float(values.mean()), f"{name}_ci": boot.of(np.mean, values)}
-    return about
+    figures = _beside_closed_form(p, q, y[rows], {"simulations": simulations}, boot)
+    return figures | {"populations": dict(Counter(reached.tolist()))}
 
 
 def _one_case(vectors: list[Float], z: Float, prior: Prior, row: int) -> tuple[Float, int, int]:

@@ -46,8 +46,8 @@ class Facts:
     missing: tuple[str, ...] = ()  # what the panel lacks for an answer to be accepted
     prior: Float | None = None  # (K,); None: even
     even: Float | None = None  # (K,) the posterior under the even prior, where the given one excludes labels
-    unexplained: tuple[str, ...] = ()  # sentences that another condition explains better than the answer
-    red_flags: tuple[str, ...] = ()  # those that they state, in words of the library
+    unexplained: tuple[str, ...] = ()  # sentences that the leading label does not explain
+    red_flags: tuple[str, ...] = ()  # what those sentences state, in the words of the library
     rival: tuple[str, float] | None = None  # an emergency that the label hides, and its probability
     text: str = ""
     foreign: bool = False  # it does not read as the language of the bank

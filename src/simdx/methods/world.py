@@ -41,10 +41,10 @@ FOLDS = 5  # in which the labels' texts are held out
 MOST_ASKED = 400  # texts of the library that a panel without background is tried against
 MARKED = 0.1  # of held-out simulated texts in which a sentence is marked
 SENTENCE_DIRECTION = 10.0  # weight of the direction: half of a text's, since a sentence has less of it
-# A red flag that this share of a label's simulated texts states, one at least, is its own; and no more of the
-# panel's texts may state as many of other conditions as are marked.
+# A label explains a red flag that this share of its simulated texts state, and at least one. At most this
+# share of the panel's simulated texts would be marked for their red flags.
 EXPECTED = 0.02
-ALARMING = log(100)  # log-likelihood ratio that a red flag outweighs in its sentence
+ALARMING = log(100)  # a sentence that favours its label by a larger likelihood ratio is explained anyway
 
 
 class Compared(NamedTuple):
@@ -123,7 +123,8 @@ class World:
 
     def red_flags(self, text: str, label: int, conditions: Float) -> list[tuple[str, str, str]]:
         """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
-        condition meant, by the log-likelihoods of all (C,). None where the panel's own texts have as many."""
+        likeliest condition that it points to. `conditions`: log-likelihoods (C,). Empty where the panel's own
+        texts often state as many."""
         from simdx import library
 
         found = [(start, flag) for start, _, flag in library.found_in(text)]
@@ -143,7 +144,7 @@ class World:
     def _strange(
         self, text: str, label: int, found: Sequence[tuple[int, RedFlag]]
     ) -> list[tuple[str, RedFlag]]:
-        """Those whose sentence does not speak for the label by more than a red flag speaks against it."""
+        """The red flags with their sentences, without those whose sentence clearly favours the label."""
         from simdx import library
 
         if not found:
@@ -162,8 +163,8 @@ class World:
         return [one for one, a, b in zip(held, meant, own, strict=True) if b - a < ALARMING]
 
     def _own_flags(self) -> tuple[list[set[str]], int]:
-        """Red flags that each label explains, as one of its conditions or by its own simulated texts; and how
-        many others a text must state. The panel itself weighs those that point to one of its labels."""
+        """Red flags that each label explains, by its conditions or by its own simulated texts; and how many
+        others a text must state to be marked."""
         from simdx import library
 
         own: list[set[str]] = []

@@ -75,8 +75,8 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
         more = f" [dim](and {hidden} more reason{'s' * (hidden > 1)})[/]" if hidden else ""
         head = f"[bold {colour}]{said}:[/] " if i == 0 else "  also: "
         room = 2 * console.width - len(said) - (22 if hidden else 4) - 8
-        if reasons == 1 and answer.red_flags and f"not explained by '{answer.leading_label}' (" in reason:
-            reason = reason.removesuffix(f" ({'; '.join(flag.words for flag in answer.red_flags)})")  # below
+        if reasons == 1:  # red flags follow below
+            reason = reason.removesuffix(f" ({'; '.join(flag.words for flag in answer.red_flags)})")
         console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
 
 
