@@ -60,16 +60,19 @@ def grid(folder: Path) -> dict[str, list[Verdict]]:
 
 
 def whole_embeddings(folder: Path) -> dict[str, Any]:
-    """What `whole-embedding` found over the grid's banks, by panel and bank."""
+    """What `whole-embedding` found over the grid's banks, by embedding, panel and bank."""
     found: dict[str, Any] = {}
-    for place in ("wordllama", "case-reports/wordllama"):
-        found |= figures_of(read_artefacts(folder / place)).get("whole-embedding", {})
+    for name, embedding in (("primary", "wordllama+mpnet"), ("wordllama", "wordllama")):
+        records = [read_artefacts(folder / place) for place in (name, f"case-reports/{name}")]
+        if some := {k: v for part in records for k, v in figures_of(part).get("whole-embedding", {}).items()}:
+            found[embedding] = some
     return found
 
 
 def whole_embeddings_csv(found: Mapping[str, Any]) -> str:
-    parts = [table.assign(panel=panel) for panel, table in tables.whole_embedding(found).items()]
-    return concat(parts).set_index("panel").to_csv(lineterminator="\n")
+    parts = [table.assign(embedding=embedding, panel=panel) for embedding, some in found.items()
+             for panel, table in tables.whole_embedding(some).items()]  # fmt: skip
+    return concat(parts).set_index(["embedding", "panel"]).to_csv(lineterminator="\n")
 
 
 def least_and_most(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,8 +80,6 @@ def least_and_most(found: Mapping[str, Any]) -> dict[str, Any]:
     and, as `beside`, those that read coordinates; and on how many banks a difference has its interval above nought,
     and below."""
     banks = [arms for of_panel in found.values() for arms in of_panel.values()]
-    if not banks:
-        return {"banks": 0}
 
     def span(some: Sequence[Mapping[str, Any]], name: str, form: str) -> str:
         ends = [format(of(one[name] for one in some), form).replace("-", "−") for of in (min, max)]
@@ -125,7 +126,7 @@ def markdown(records: Sequence[Record], picture: str, folder: Path, grids: Mappi
         files=f"../{folder.as_posix()}",
         counts=counts(found), about=provenance(records), picture=picture, word=_word,
         grids={name: counts(some) for name, some in grids.items()}, size=figures_of(records).get("ece-size"),
-        whole=least_and_most(whole),
+        whole={name: least_and_most(some) for name, some in whole.items()},
     )  # fmt: skip
 
 
