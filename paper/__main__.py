@@ -76,6 +76,7 @@ def report(
         write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder, grids, whole))
         if grids:
             write_atomically(grid / "verdicts.md", made.grid_markdown(grids))
+            write_atomically(grid / "comparisons.csv", made.comparisons_csv(grid))
         if whole:
             write_atomically(grid / "whole-embedding.csv", made.whole_embeddings_csv(whole))
     print(f"wrote {folder / 'report.html'}", file=sys.stderr)

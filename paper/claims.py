@@ -292,6 +292,8 @@ def best_brier(data: Data) -> Iterator[Gap]:
         rows = {row["name"]: row["scores"] for row in data["distribution-aware"][panel]}
         for row in _fidelity(data, panel):
             bank = row["own_bank"]
+            if f"{ABI}, {bank}" not in rows:
+                continue  # without the network the claim is not the paper's
             spread = _drawn(data, panel, bank, D_SMC, "brier")
             yield _minus(f"{panel}, EF of {bank}", row["scores"], rows[f"{D_SMC}, {bank}"], "brier", spread=spread)
             yield _minus(f"{panel}, ABI over {bank}", rows[f"{ABI}, {bank}"], rows[f"{D_SMC}, {bank}"], "brier")

@@ -40,6 +40,9 @@ _BY_NAME = {one.name: one for one in ARTEFACTS}
 GRIDS = ("primary", "wordllama", "facets")  # runs over models' own banks; the packaged bank decides no claim
 
 
+PRIMARY = ("accuracy", "ece", "error_auroc", "e_aurc")  # the plan's measures
+
+
 def figures_of(records: Sequence[Record]) -> dict[str, Any]:
     return {record.name: record["finding"]["data"] for record in records if record.done}
 
@@ -73,6 +76,22 @@ def whole_embeddings_csv(found: Mapping[str, Any]) -> str:
     parts = [table.assign(embedding=embedding, panel=panel) for embedding, some in found.items()
              for panel, table in tables.whole_embedding(some).items()]  # fmt: skip
     return concat(parts).set_index(["embedding", "panel"]).to_csv(lineterminator="\n")
+
+
+def comparisons_csv(folder: Path) -> str:
+    """The plan's primary comparisons, asking minus M-SMC over the same model's banks, with their intervals."""
+    rows = []
+    for arm, place in ((name, place) for name in GRIDS for place in (name, f"case-reports/{name}")):
+        for panel, part in figures_of(read_artefacts(folder / place)).get("significance", {}).items():
+            for one in (one for one in part["differences"].values() if one["model"]):
+                about = {"arm": arm, "panel": panel} | {name: one[name] for name in ("model", "way", "draws")}
+                rows.append(about | {name: _with_interval(one[name]) for name in PRIMARY})
+    return DataFrame(rows).to_csv(index=False, lineterminator="\n")
+
+
+def _with_interval(one: Mapping[str, Any]) -> str:
+    low, high = one["ci"]
+    return f"{one['difference']:+.3f}" + ("" if low is None else f" [{low:+.3f}, {high:+.3f}]")
 
 
 def least_and_most(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,4 +104,6 @@ def test_results_md_is_what_the_committed_records_say() -> None:
     table = (ROOT / "results" / "grid" / "whole-embedding.csv").read_text("utf-8")
     assert table == report.whole_embeddings_csv(whole)
     assert (ROOT / "results" / "grid" / "verdicts.md").read_text("utf-8") == report.grid_markdown(grids)
+    comparisons = (ROOT / "results" / "grid" / "comparisons.csv").read_text("utf-8")
+    assert comparisons == report.comparisons_csv(ROOT / "results" / "grid")
     assert (COMMITTED / "claims.csv").read_text("utf-8") == report.claims_csv(records)
