@@ -15,6 +15,9 @@ made of them. The rules were mended on the development half again, and both halv
 `kinds` (39) and `kinds held back` (39) came with recipe 6, in kinds of which some were known to be misread
 ("HIV negative.", "zero redness", "his sister's eczema"); sentences like those known were put into `kinds`.
 `first_read` is what the rules of recipe 5 made of both; the rules were then mended for `kinds` alone.
+
+`traps` (110, three quarters of them sentences that a simple reader gets wrong) and `blind` (80) came last, by other
+writers who had not seen the rules. Recipe 6 has been mended for neither.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ GOLD = ROOT / "tests/data/reading_gold.jsonl"
 OUT = ROOT / "results/reading/assertion.json"
 HALVES = ("development", "held-out")
 KINDS = ("kinds", "kinds held back")
-ADDED = ("fresh", "reserve", *KINDS)
+ADDED = ("fresh", "reserve", *KINDS, "traps", "blind")
 ASSERTIONS = ("negated", "possible", "hypothetical", "past", "family")
 TOLD = (*ASSERTIONS, NORMAL)  # of the sentences that were added
 
