@@ -37,6 +37,7 @@ from simdx.methods.calibration import (
 from simdx.methods.calibration_record import Calibration
 from simdx.metrics.calibration import debiased_ece
 from simdx.panels import load_source
+from simdx.transfer import at_level, level_of
 from simdx.types import Float, Int
 
 EMBEDDER = "wordllama+minilm"
@@ -73,13 +74,10 @@ class Panel:
 
     def rehearsed(self, level: float, spread: float) -> Calibration:
         """The calibration without labels under a level and a spread."""
-        found = calibrate(self.names, self.own, self.beyond)
-        assert found.rehearsed_sharpness is not None
-        sharpness = float(np.exp(OWN_SHARE * np.log(found.rehearsed_sharpness) + level))
-        if found.outside is None:
-            pooled = self.own[0].second is not None
-            sharpness = min(sharpness, shipped.UNOPPOSED_POOLED if pooled else shipped.UNOPPOSED_SHARPNESS)
-        return replace(found, sharpness=sharpness, spread=spread)
+        return at_level(calibrate(self.names, self.own, self.beyond), level, spread)
+
+    def level(self) -> float:
+        return level_of(self.cases, calibrate(self.names, self.own, self.beyond))
 
 
 def first(held: HeldOutScores) -> HeldOutScores:
@@ -129,13 +127,6 @@ def best_sharpness(panel: Panel, under: Calibration) -> float:
     return least_loss(
         lambda s: log_loss(panel.cases.among_labels(replace(under, sharpness=s, spread=0.0)), truth)
     )
-
-
-def level_of(panel: Panel) -> float:
-    """What the logarithm of the best sharpness is above the share of the rehearsed one."""
-    found = panel.rehearsed(0.0, 0.0)
-    assert found.rehearsed_sharpness is not None
-    return float(np.log(best_sharpness(panel, found)) - OWN_SHARE * np.log(found.rehearsed_sharpness))
 
 
 def measured(posterior: Float, truth: Int, rng: np.random.Generator) -> dict[str, float]:
@@ -205,7 +196,7 @@ def run(panels: list[Panel]) -> dict[str, Any]:
     opposed = np.array([p.beyond is not None for p in panels])
     shared = {}
     for shape, several in shapes.items():
-        level = np.array([level_of(panel) for panel in several])
+        level = np.array([panel.level() for panel in several])
         shared[shape] = {"level": float(level[opposed].mean()), "spread": float(level[opposed].std(ddof=1))}
         for i, panel in enumerate(several):
             others = level[opposed & (np.arange(len(level)) != i)]

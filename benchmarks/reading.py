@@ -16,8 +16,8 @@ made of them. The rules were mended on the development half again, and both halv
 ("HIV negative.", "zero redness", "his sister's eczema"); sentences like those known were put into `kinds`.
 `first_read` is what the rules of recipe 5 made of both; the rules were then mended for `kinds` alone.
 
-`traps` (110, three quarters of them sentences that a simple reader gets wrong) and `blind` (80) came last, by other
-writers who had not seen the rules. Recipe 6 has been mended for neither.
+`traps` (110, three quarters of them sentences that a simple reader gets wrong) and `blind` (80) came last,
+by other writers who had not seen the rules. Recipe 6 has been mended for neither.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Does the recipe transfer? Every panel with constants chosen on the others.
 
 A folder with `panel.yaml`, its bank, `cases.jsonl` and perhaps `ood.jsonl` is a panel of the suite; packaged
-ones join by name. The constants that all panels share (the sharpness that a bank's own is drawn to, and how
-far) are chosen for each panel by the least mean log loss on the *other* panels' labelled cases, and the panel
-is then answered with them: leave one panel out. The rest is found on the panel's own simulated text.
+ones join by name. The constants that all panels share are found for each panel on the labelled cases of the
+*others*: the level of their best sharpness beside what their banks say, and its spread. The panel is then
+answered with them: leave one panel out. The rest is found on the panel's own simulated text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,14 @@ from simdx.methods.calibration import (
     log_loss,
     scores_of,
 )
-from simdx.methods.calibration_record import POOLED_SHARPNESS, SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.calibration_record import (
+    POOLED_SHARPNESS,
+    SHARPNESS,
+    SPREAD,
+    UNOPPOSED_POOLED,
+    UNOPPOSED_SHARPNESS,
+    Calibration,
+)
 from simdx.methods.experts import Pool
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.resampling import bootstrap_intervals
@@ -38,10 +44,8 @@ from simdx.metrics.scores import ood_auroc
 from simdx.panels import load_source
 from simdx.types import Float
 
-SHARPNESSES = (0.8, 0.95, 1.2, 1.4, 1.53, 2.0)  # shared constants to choose from
-OWN_SHARES = (0.0, 0.25, 0.5, 0.7, 0.9)
-TIE = 0.002  # nats of mean log loss that no choice is made of; the shipped constants win a tie
 BANDWIDTHS = (0.03, 0.05, 0.07, 0.1, 0.15)  # of the kernel: does the shipped one transfer?
+FEWEST_PANELS = 3  # that can say what their levels have in common
 LABELLED = (12, 20, 50, 100)
 DRAWS = 5
 RESAMPLES = 1_000
@@ -65,13 +69,32 @@ class Asked:
     supervised: float | None
     by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
 
-    def at(self, sharpness: float, own: float) -> Calibration:
-        """The calibration had the shared constants been these."""
-        found = self.calibration
-        limit = UNOPPOSED_SHARPNESS if found.outside is None else np.inf
-        rehearsed = found.rehearsed_sharpness or found.sharpness
-        drawn = float(np.exp(own * np.log(rehearsed) + (1 - own) * np.log(sharpness)))
-        return replace(found, sharpness=min(drawn, limit))
+    def level(self) -> float:
+        """What the logarithm of the best sharpness is above the share of the rehearsed one."""
+        return level_of(self.cases, self.calibration)
+
+
+def level_of(cases: HeldOutScores, found: Calibration) -> float:
+    """The best sharpness is that of least log loss among the labels, told the answers."""
+
+    def loss(sharpness: float) -> float:
+        return log_loss(
+            cases.among_labels(replace(found, sharpness=sharpness, spread=0.0)), cases.label_index
+        )
+
+    return float(np.log(least_loss(loss)) - OWN_SHARE * np.log(_rehearsed(found)))
+
+
+def at_level(found: Calibration, level: float, spread: float) -> Calibration:
+    """The calibration without labels, had other panels this level and this spread of it."""
+    sharpness = float(np.exp(OWN_SHARE * np.log(_rehearsed(found)) + level))
+    if found.outside is None:
+        sharpness = min(sharpness, UNOPPOSED_POOLED if found.weight else UNOPPOSED_SHARPNESS)
+    return replace(found, sharpness=sharpness, spread=spread)
+
+
+def _rehearsed(found: Calibration) -> float:
+    return found.rehearsed_sharpness or found.sharpness
 
 
 def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | None]]) -> list[LabelledPanel]:
@@ -138,25 +161,25 @@ def run(
             "sharpness": SHARPNESS,
             "pooled_sharpness": POOLED_SHARPNESS,
             "own_share": OWN_SHARE,
+            "spread": SPREAD,
         },
     }
 
 
 def chosen(others: Sequence[Asked]) -> tuple[float, float]:
-    """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
+    """Level and spread of other panels: the shipped ones where fewer than three of them can say.
 
-    def loss(a: Asked, constants: tuple[float, float]) -> float:
-        return log_loss(a.cases.among_labels(a.at(*constants)), a.cases.label_index)
+    A panel without a background has a limit of its own, and says nothing about the level of others.
+    """
+    levels = [other.level() for other in others if other.calibration.outside is not None]
+    if len(levels) >= FEWEST_PANELS:
+        return float(np.mean(levels)), float(np.std(levels, ddof=1))
+    shipped = POOLED_SHARPNESS if others[0].calibration.weight else SHARPNESS
+    return (1 - OWN_SHARE) * float(np.log(shipped)), SPREAD
 
-    tried = product(SHARPNESSES, OWN_SHARES)
-    losses = {constants: float(np.mean([loss(a, constants) for a in others])) for constants in tried}
-    best = min(losses, key=lambda c: losses[c])
-    shipped = (POOLED_SHARPNESS if others[0].calibration.weight else SHARPNESS, OWN_SHARE)
-    return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
 
-
-def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any]:
-    found, truth = asked.at(sharpness, own), asked.cases.label_index
+def _row(asked: Asked, level: float, spread: float, seed: int) -> dict[str, Any]:
+    found, truth = at_level(asked.calibration, level, spread), asked.cases.label_index
     posterior = asked.cases.posterior(found)
     rng = np.random.default_rng(seed)
     around = bootstrap_intervals(posterior, truth, metrics=("accuracy", "ece"), resamples=RESAMPLES, rng=rng)
@@ -190,7 +213,7 @@ def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any
         "confidence": float(posterior.max(axis=1).mean()),
         "log_loss": log_loss(posterior, truth),
         "log_loss_by_bandwidth": asked.by_bandwidth,
-        "constants": {"sharpness": sharpness, "own_share": own},
+        "constants": {"level": level, "spread": spread},
         "sharpness": found.sharpness,
         "outside": told,
         "labelled": list(_learning(asked, found, seed)),

@@ -7,10 +7,11 @@ meningitis is not a dengue for want of something better:
     score     = log Σ_{conditions no label stands for} likelihood − log Σ_{possible labels} likelihood
     log odds  = slope · (score in units of the panel's own texts − threshold)   as in `calibration_record`
 
-The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability; where
-texts of the library, asked as if it did not hold their condition, nearly all lie beyond, it moves towards
-them. A list of questions and answers is not weighed, because the library has no such lists. A panel file
-switches the library off with `world: false`.
+The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability, and less
+where the library hardly tells them from the panel's own background; where texts of the library, asked as if
+it did not hold their condition, nearly all lie beyond, it moves towards them. A list of questions and answers
+is not weighed, because the library has no such lists. A panel file switches the library off with
+`world: false`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
-from simdx.methods.calibration_record import OutsideScale, SentenceScale, condition_log_odds, scale_of
+from simdx.methods.calibration_record import (
+    ENOUGH_OTHERS,
+    OutsideScale,
+    SentenceScale,
+    condition_log_odds,
+    scale_of,
+)
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import OneSlotCache
 from simdx.reading import is_checklist, sentence_at, split_sentences
@@ -281,8 +288,27 @@ def sentence_scale(world: World) -> SentenceScale | None:
 def world_scale(world: World, strangers: Compared | None) -> OutsideScale | None:
     """From held-out texts of the labels, and strangers to them; None where none can be held out."""
     found = [one.world.features(one.compared) for one in held_out(world)]
-    others = None if strangers is None else world.features(strangers)
-    return scale_of(np.concatenate(found), others, INSIDE_SHARE, MOST_FOUND) if found else None
+    if not found:
+        return None
+    own, others = np.concatenate(found), None if strangers is None else world.features(strangers)
+    return scale_of(own, others, INSIDE_SHARE * trusted(world, own), MOST_FOUND)
+
+
+def trusted(world: World, own: Float) -> float:
+    """How far the library is trusted beside a panel: 1 where it tells held-out texts of the labels from the
+    panel's background without error, or there is no background to try it on; 0 where it cannot tell them.
+
+    `own`: features (n, 1) of those texts. Beside labels that are unlike every condition of the library, as
+    feelings are, its log odds are mostly noise, and would blur those of the background.
+    """
+    from simdx.metrics.scores import ood_auroc
+
+    bank, vectors = world.data.bank, world.data.embedded.background
+    if vectors is None or len(bank.background) < ENOUGH_OTHERS:
+        return 1.0
+    others = world.features(world.compared(Observations(tuple(bank.background), vectors)))
+    auroc = ood_auroc(own[:, 0], others[:, 0]).value
+    return 1.0 if auroc is None else max(2 * auroc - 1, 0.0) ** 2
 
 
 def strangers(world: World) -> tuple[Observations, Compared] | None:
