@@ -1,0 +1,72 @@
+"""Whether a part of a list goes on what is denied, or says by itself that it is there.
+
+"No fever, chills, cough" denies three findings; "no fever, cough for 3 days" and "no ketones, glucose 18" deny
+one. Reports close a denied list with an "or". Notes and patients often go straight from what is absent to what
+is present, so that a comma alone is weak evidence for a list. What counts is what the part itself says.
+"""
+
+from __future__ import annotations
+
+import re
+
+from simdx.reading.events import (
+    CLAUSE_VERBS,
+    FINDING_ENDINGS,
+    FINDINGS,
+    LISTED,
+    OPENERS,
+    REPORTED,
+    STATES,
+    TAILS,
+)
+
+# "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
+_QUANTITY = re.compile(r"\bx\s?\d|(?<![\w'-])[~<>]?\d[\d./]*(?:[+%]|[a-z]{0,5}\b)")
+_LASTS = re.compile(r"\bfor (?:an?|some|several|many|\w+|about \w+) ?(?:hour|day|night|week|month|year|age)s?\b")
+# A time that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
+_THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|age|greater|larger|more)\b")
+# People name the place of what is there: "bruising over the temple", "rash on both arms".
+_PLACED = re.compile(
+    r" (?:over|around|along|under|(?:on|in|at|to|of)(?: (?:the|his|her|my))? (?:left|right|both|l|r|lt|rt))\b"
+)
+
+
+def is_finding(word: str) -> bool:
+    """Is it a word for a finding?"""
+    return word in FINDINGS or word.endswith(FINDING_ENDINGS)
+
+
+def is_clause(words: list[str]) -> bool:
+    """Is there a verb that makes the words a clause of its own? "Rashes were seen" makes none."""
+    return not CLAUSE_VERBS.isdisjoint(words) and any(
+        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
+        for i, word in enumerate(words)
+    )
+
+
+def is_there(said: str, words: list[str]) -> bool:
+    """Whether a part says that it is there: by a quantity, a duration, a degree, a state, a verb or a side."""
+    return (
+        words[-1] in STATES
+        or words[0] in STATES
+        or (words[0] in OPENERS and len(words) > 1)
+        or is_clause(words)
+        or (_QUANTITY.search(said) is not None and _THROUGHOUT.search(said) is None)
+        or (" for " in said and _LASTS.search(said) is not None)
+        or _PLACED.search(said) is not None
+    )
+
+
+def is_listed(words: list[str]) -> bool:
+    """Whether a part looks like one more finding of a list: its head is a word for one."""
+    head = words[0]
+    for word in words[1:]:
+        if word in TAILS:
+            break
+        head = word
+    return head in LISTED or any(map(is_finding, (head, *head.split("/"))))
+
+
+def describes(words: list[str]) -> bool:
+    """Whether words are adjectives alone, which share a noun: "no severe, constant pain"."""
+    return all(word in OPENERS or word in STATES for word in words)
