@@ -9,18 +9,16 @@ punctuation are added.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
-from typing import NamedTuple
 
 from simdx.reading.events import (
     AND,
     ANSWER,
     ARTICLES,
-    ASSERTIONS,
     BEHIND,
     CLAUSE_VERBS,
     COLON,
     COMMA,
+    CONTINUING,
     DENYING,
     EITHER,
     END,
@@ -38,6 +36,7 @@ from simdx.reading.events import (
     PAST,
     POSSIBLE,
     PRESENT,
+    REPORTED,
     SECTIONS,
     SINGLE,
     STARTERS,
@@ -56,20 +55,11 @@ from simdx.reading.events import (
     small,
     tells,
 )
-from simdx.reading.parts import describes, is_clause, is_finding, is_listed, is_there
+from simdx.reading.marks import Mark, without_overlaps
+from simdx.reading.parts import describes, is_clause, is_finding, is_graded, is_listed, is_there
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
-
-
-class Mark(NamedTuple):
-    """A stretch of text with its assertion, and the trigger that gave it."""
-
-    start: int
-    end: int
-    assertion: int
-    trigger_start: int
-    trigger_end: int
 
 
 _WORD = re.compile(r"[^\s,;.:()]+")
@@ -128,7 +118,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 leave(here)
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
-    return _without_overlaps(marks), sections
+    return without_overlaps(marks), sections
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
@@ -140,6 +130,30 @@ def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trig
         marks.append(Mark(start, end, assertion, *trigger))
 
 
+NONE = frozenset[int]()
+
+
+def _closed(
+    low: str, events: list[Event], kinds: list[str], end: int
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The commas of lists that an "or" closes, "no fever, chills or cough"; and of those that an "and" does,
+    behind a comma or where a verb follows: "no fever, chills and cough were reported"."""
+    by_or, by_and = set[int](), set[int]()
+    reported = not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
+    reached = joined = False
+    for j in range(len(kinds) - 1, -1, -1):
+        listing = kinds[j] in (COMMA, AND, WITH)
+        reached = kinds[j] == OR or events[j][WORD] == "nor" or (reached and listing)
+        joined = listing and (
+            joined or (kinds[j] == AND and (reported or low.startswith(", ", events[j][FROM] - 2)))
+        )
+        if reached:
+            by_or.add(j)
+        if joined:
+            by_and.add(j)
+    return frozenset(by_or), frozenset(by_and)
+
+
 class _Sentence:
     """One sentence, with its events, its start and its end."""
 
@@ -148,8 +162,7 @@ class _Sentence:
         kinds = [event[WHAT] for event in events]
         self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
         self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
-        self.closed = _closed_by_or(kinds) if OR in kinds else frozenset[int]()
-        self.ands = [i for i, kind in enumerate(kinds) if kind == AND and i and kinds[i-1] == COMMA and events[i][FROM]-events[i-1][TO] < 2]
+        self.closed, self.joined = _closed(low, events, kinds, end) if COMMA in kinds else (NONE, NONE)
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
@@ -201,11 +214,14 @@ class _Sentence:
                 following = (words[0] if words else event[WORD] if event else "").partition("'")[0]
                 if self._parts(at, j - 1, assertion, following, either_or, listed, narrow):
                     return before[FROM]
-                if before[WHAT] == COMMA and words and assertion in (NEGATED, POSSIBLE):
-                    if j - 1 not in self.closed and self._is_apart(
-                        at, j, words, prior, strict, strict and either_or
-                    ):
-                        return before[FROM]
+                listing = before[WHAT] == COMMA and words and words[0] not in CONTINUING
+                if (
+                    listing
+                    and assertion in (NEGATED, POSSIBLE)
+                    and j - 1 not in self.closed
+                    and ((strict and either_or) or self._is_apart(at, j, words, prior, strict, listed))
+                ):
+                    return before[FROM]  # "no rash or itch, throat red": the list was closed
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or is_clause(words)):
                 return begin
@@ -243,7 +259,7 @@ class _Sentence:
         """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
         event, joined = self.events[j], self.events[j - 1][WHAT]
         doubt = event[WORD] in ("suspicious", "concerning") and not self.low.startswith(" for", event[TO])
-        return doubt and (joined == OR or (joined == COMMA and j in self.closed))
+        return doubt and (joined == OR or (joined == COMMA and j + 1 in self.closed))
 
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
@@ -268,18 +284,25 @@ class _Sentence:
         return narrow and own and j not in self.closed
 
     def _is_apart(
-        self, at: int, j: int, words: list[str], prior: list[str], strict: bool, either_or: bool
+        self, at: int, j: int, words: list[str], prior: list[str], strict: bool, listed: bool
     ) -> bool:
         """Whether the part between a comma and the event j is no further finding of the list."""
         event = self.events[j] if j < len(self.events) else None
-        if self.events[at][WHAT] == SINGLE or either_or:  # "not cyanotic, anxious"; "no rash or itch, throat red"
+        if self.events[at][WHAT] == SINGLE:  # "not cyanotic, anxious"
             return True
         if event and (event[WORD] in CLAUSE_VERBS or event[WORD] in ("positive", "pos")):
             return True  # "no fever, pain persists"
         if describes(prior):
             return False
-        return is_there(self.low[self.events[j - 1][TO] - 1 : event[FROM] if event else self.end], words) or (
-            strict and not is_listed(words)
+        begin = self.events[j - 1][TO] - 1
+        if (
+            strict and not listed and event and event[WHAT] == AND
+        ):  # "no fever, nausea and vomiting for 2 days"
+            event = self.events[j + 1] if j + 1 < len(self.events) else None
+        said = self.low[begin : event[FROM] if event else self.end]
+        bare = listed and len(words) == 1  # "no wheeze, stridor, anything": a list by now
+        return is_there(said, words) or (
+            strict and (is_graded(words) or (j - 1 not in self.joined and not bare and not is_listed(words)))
         )
 
     def _one_finding(self, begin: int, stop: int) -> int:
@@ -366,53 +389,3 @@ class _Sentence:
         onward = leads or assertion == POSSIBLE or low.startswith((" with ", " for "), event[TO])
         after = [(event[TO], self._scope_end(at, assertion, False))] if onward else []
         return after if leads else [(begin, event[FROM]), *after]
-
-
-def _closed_by_or(kinds: list[str]) -> frozenset[int]:
-    """The commas behind which an "or" closes the list: "no fever, chills, or cough"."""
-    closed: set[int] = set()
-    reached = False
-    for j in range(len(kinds) - 1, -1, -1):
-        reached = kinds[j] == OR or (reached and kinds[j] in (COMMA, AND, WITH))
-        if reached:
-            closed.add(j)
-    return frozenset(closed)
-
-
-_TRIGGER = len(ASSERTIONS)  # stronger than any of them
-
-
-def _without_overlaps(marks: list[Mark]) -> list[Mark]:
-    """Where marks meet, the stronger assertion holds, in the order of `triggers.py`; triggers have none."""
-    if len(marks) < 2:
-        return marks
-    marks.sort()
-    at = 0
-    for one in marks:
-        if one.start < at:
-            break
-        at = one.end
-    else:
-        return marks
-    triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
-    marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])
-    out: list[Mark] = []
-    over: list[Mark] = []  # those that reach the present stretch
-    following = iter([*marks, None])
-    mark = next(following)
-    bounds = sorted({place for one in marks for place in one[:2]})
-    for start, end in pairwise(bounds):
-        over = [one for one in over if one.end > start]
-        while mark is not None and mark.start <= start:
-            over.append(mark)
-            mark = next(following)
-        if not over:
-            continue
-        strongest = max(over, key=lambda one: (one.assertion, -one.start))
-        if strongest.assertion == _TRIGGER:
-            continue
-        if out and out[-1].end == start and out[-1][2:] == strongest[2:]:
-            out[-1] = out[-1]._replace(end=end)
-        else:
-            out.append(strongest._replace(start=start, end=end))
-    return out

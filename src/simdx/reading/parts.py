@@ -1,8 +1,8 @@
 """Whether a part of a list goes on what is denied, or says by itself that it is there.
 
-"No fever, chills, cough" denies three findings; "no fever, cough for 3 days" and "no ketones, glucose 18" deny
-one. Reports close a denied list with an "or". Notes and patients often go straight from what is absent to what
-is present, so that a comma alone is weak evidence for a list. What counts is what the part itself says.
+"No fever, chills, cough" denies three findings; "no fever, cough for 3 days" and "no ketones, glucose 18"
+deny one. Reports close a denied list with an "or". Notes and patients often go straight from what is absent
+to what is present, so that a comma alone is weak evidence for a list. What counts is what the part says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from simdx.reading.events import (
 
 # "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
 _QUANTITY = re.compile(r"\bx\s?\d|(?<![\w'-])[~<>]?\d[\d./]*(?:[+%]|[a-z]{0,5}\b)")
-_LASTS = re.compile(r"\bfor (?:an?|some|several|many|\w+|about \w+) ?(?:hour|day|night|week|month|year|age)s?\b")
+_LASTS = re.compile(
+    r"\bfor (?:an?|some|several|many|\w+|about \w+) ?(?:hour|day|night|week|month|year|age)s?\b"
+)
 # A time that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
 _THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|age|greater|larger|more)\b")
 # People name the place of what is there: "bruising over the temple", "rash on both arms".
@@ -45,11 +47,10 @@ def is_clause(words: list[str]) -> bool:
 
 
 def is_there(said: str, words: list[str]) -> bool:
-    """Whether a part says that it is there: by a quantity, a duration, a degree, a state, a verb or a side."""
+    """Whether a part says that it is there: by a quantity, a duration, a state, a verb or a side."""
     return (
         words[-1] in STATES
         or words[0] in STATES
-        or (words[0] in OPENERS and len(words) > 1)
         or is_clause(words)
         or (_QUANTITY.search(said) is not None and _THROUGHOUT.search(said) is None)
         or (" for " in said and _LASTS.search(said) is not None)
@@ -59,12 +60,19 @@ def is_there(said: str, words: list[str]) -> bool:
 
 def is_listed(words: list[str]) -> bool:
     """Whether a part looks like one more finding of a list: its head is a word for one."""
+    if words[-1] in REPORTED and words[-2:-1] in (["was"], ["were"]):  # "no rash, bruises were seen"
+        words = words[:-2] or words
     head = words[0]
     for word in words[1:]:
         if word in TAILS:
             break
         head = word
     return head in LISTED or any(map(is_finding, (head, *head.split("/"))))
+
+
+def is_graded(words: list[str]) -> bool:
+    """Whether a part opens with a degree or a measure, which is seldom said of what is absent."""
+    return len(words) > 1 and words[0] in OPENERS
 
 
 def describes(words: list[str]) -> bool:
