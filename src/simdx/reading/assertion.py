@@ -16,6 +16,7 @@ from simdx.reading.events import (
     ARTICLES,
     BEHIND,
     CLAUSE_VERBS,
+    CLOSING,
     COLON,
     COMMA,
     CONTINUING,
@@ -36,7 +37,6 @@ from simdx.reading.events import (
     PAST,
     POSSIBLE,
     PRESENT,
-    REPORTED,
     SECTIONS,
     SINGLE,
     STARTERS,
@@ -56,7 +56,7 @@ from simdx.reading.events import (
     tells,
 )
 from simdx.reading.marks import Mark, without_overlaps
-from simdx.reading.parts import describes, is_clause, is_finding, is_graded, is_listed, is_there
+from simdx.reading.parts import closed_lists, describes, is_clause, is_finding, is_graded, is_listed, is_there
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
@@ -130,30 +130,6 @@ def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trig
         marks.append(Mark(start, end, assertion, *trigger))
 
 
-NONE = frozenset[int]()
-
-
-def _closed(
-    low: str, events: list[Event], kinds: list[str], end: int
-) -> tuple[frozenset[int], frozenset[int]]:
-    """The commas of lists that an "or" closes, "no fever, chills or cough"; and of those that an "and" does,
-    behind a comma or where a verb follows: "no fever, chills and cough were reported"."""
-    by_or, by_and = set[int](), set[int]()
-    reported = not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
-    reached = joined = False
-    for j in range(len(kinds) - 1, -1, -1):
-        listing = kinds[j] in (COMMA, AND, WITH)
-        reached = kinds[j] == OR or events[j][WORD] == "nor" or (reached and listing)
-        joined = listing and (
-            joined or (kinds[j] == AND and (reported or low.startswith(", ", events[j][FROM] - 2)))
-        )
-        if reached:
-            by_or.add(j)
-        if joined:
-            by_and.add(j)
-    return frozenset(by_or), frozenset(by_and)
-
-
 class _Sentence:
     """One sentence, with its events, its start and its end."""
 
@@ -162,7 +138,7 @@ class _Sentence:
         kinds = [event[WHAT] for event in events]
         self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
         self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
-        self.closed, self.joined = _closed(low, events, kinds, end) if COMMA in kinds else (NONE, NONE)
+        self.closed, self.joined = closed_lists(low, events, kinds, end)
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
@@ -200,7 +176,12 @@ class _Sentence:
         low, events = self.low, self.events
         begin = events[at][TO]
         firm = assertion == HYPOTHETICAL  # a condition goes on to the end of its sentence
-        strict = assertion == NEGATED and (narrow or events[at][WORD] in ONE_BY_ONE)
+        strict = assertion == NEGATED and (
+            narrow
+            or events[at][WORD] in ONE_BY_ONE
+            or events[at][WHAT] == SINGLE
+            or events[at][MEANT] != NEGATED  # "no previous"
+        )
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
         prior: list[str] = []  # the words of that part
@@ -302,7 +283,12 @@ class _Sentence:
         said = self.low[begin : event[FROM] if event else self.end]
         bare = listed and len(words) == 1  # "no wheeze, stridor, anything": a list by now
         return is_there(said, words) or (
-            strict and (is_graded(words) or (j - 1 not in self.joined and not bare and not is_listed(words)))
+            strict
+            and (
+                not CLOSING.isdisjoint(prior[-1:])  # "no rash anywhere, fever"
+                or is_graded(words)
+                or (j - 1 not in self.joined and not bare and not is_listed(words))
+            )
         )
 
     def _one_finding(self, begin: int, stop: int) -> int:

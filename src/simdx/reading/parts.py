@@ -10,14 +10,23 @@ from __future__ import annotations
 import re
 
 from simdx.reading.events import (
+    AND,
     CLAUSE_VERBS,
+    COMMA,
     FINDING_ENDINGS,
     FINDINGS,
+    FROM,
     LISTED,
     OPENERS,
+    OR,
     REPORTED,
+    STARTERS,
     STATES,
     TAILS,
+    TO,
+    WITH,
+    WORD,
+    Event,
 )
 
 # "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
@@ -31,6 +40,36 @@ _THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|age|greater|larger|mor
 _PLACED = re.compile(
     r" (?:over|around|along|under|(?:on|in|at|to|of)(?: (?:the|his|her|my))? (?:left|right|both|l|r|lt|rt))\b"
 )
+
+
+NONE = frozenset[int]()
+
+
+def closed_lists(
+    low: str, events: list[Event], kinds: list[str], end: int
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The commas of lists that an "or" closes, "no fever, chills or cough"; and of those that an "and" does,
+    behind a comma or where a verb follows: "no fever, chills and cough were reported"."""
+    if COMMA not in kinds:
+        return NONE, NONE
+    by_or, by_and = set[int](), set[int]()
+    reported = not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
+    reached = joined = False
+    for j in range(len(kinds) - 1, -1, -1):
+        listing = kinds[j] in (COMMA, AND, WITH)
+        reached = kinds[j] == OR or events[j][WORD] == "nor" or (reached and listing)
+        joined = listing and (joined or (kinds[j] == AND and (reported or _listing(low, events[j]))))
+        if reached:
+            by_or.add(j)
+        if joined:
+            by_and.add(j)
+    return frozenset(by_or), frozenset(by_and)
+
+
+def _listing(low: str, event: Event) -> bool:
+    """Whether an "and" behind a comma goes on a list rather than a story: "rash, hives, and wheeze"."""
+    following = low[event[TO] : event[TO] + 12].split()[:1]
+    return low.startswith(", ", event[FROM] - 2) and STARTERS.isdisjoint(following)
 
 
 def is_finding(word: str) -> bool:
