@@ -276,9 +276,8 @@ class _Sentence:
         if describes(prior):
             return False
         begin = self.events[j - 1][TO] - 1
-        if (
-            strict and not listed and event and event[WHAT] == AND
-        ):  # "no fever, nausea and vomiting for 2 days"
+        # "No fever, nausea and vomiting for 2 days": both are there.
+        if strict and not listed and event and event[WHAT] == AND:
             event = self.events[j + 1] if j + 1 < len(self.events) else None
         said = self.low[begin : event[FROM] if event else self.end]
         bare = listed and len(words) == 1  # "no wheeze, stridor, anything": a list by now

@@ -31,11 +31,9 @@ from simdx.reading.events import (
 
 # "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
 _QUANTITY = re.compile(r"\bx\s?\d|(?<![\w'-])[~<>]?\d[\d./]*(?:[+%]|[a-z]{0,5}\b)")
-_LASTS = re.compile(
-    r"\bfor (?:an?|some|several|many|\w+|about \w+) ?(?:hour|day|night|week|month|year|age)s?\b"
-)
-# A time that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
-_THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|age|greater|larger|more)\b")
+_LASTS = re.compile(r"\bfor (?:about )?(?:\w+ )?(?:hour|day|night|week|month|year|age)s?\b")
+# A time or a size that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
+_THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|greater|larger)\b")
 # People name the place of what is there: "bruising over the temple", "rash on both arms".
 _PLACED = re.compile(
     r" (?:over|around|along|under|(?:on|in|at|to|of)(?: (?:the|his|her|my))? (?:left|right|both|l|r|lt|rt))\b"
