@@ -271,8 +271,10 @@ class _Sentence:
         event = self.events[j] if j < len(self.events) else None
         if self.events[at][WHAT] == SINGLE:  # "not cyanotic, anxious"
             return True
-        if event and (event[WORD] in CLAUSE_VERBS or event[WORD] in ("positive", "pos")):
-            return True  # "no fever, pain persists"
+        if event and (
+            event[WHAT] == BEHIND or event[WORD] in CLAUSE_VERBS or event[WORD] in ("positive", "pos")
+        ):
+            return True  # "no fever, pain persists", "no swelling, rash resolved"
         if describes(prior):
             return False
         begin = self.events[j - 1][TO] - 1

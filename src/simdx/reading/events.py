@@ -129,7 +129,8 @@ ANSWER = re.compile(
     r"(?:\?|:|=|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
     r"not (?:at all|present|seen|found|noted|reported)|none known)|"
     r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)|\n]|/\s|$)|"
-    r"(?<=\? [ny])\s[^.?\n]{1,60}\?|(?:(?<=\? no)|(?<=\? yes))\s[^.?\n]{1,60}\?\s*(?:yes|no)\b|(?<=: yes)\s[\w ]{1,60}:)"
+    r"(?<=\? [ny])\s[^.?\n]{1,60}\?|"
+    r"(?:(?<=\? no)|(?<=\? yes))\s[^.?\n]{1,60}\?\s*(?:yes|no)\b|(?<=: yes)\s[\w ]{1,60}:)"
 )
 _MINUS = re.compile(r"\s*(?:-|neg)(?:ve)?(?=\s*(?:[.,;)|/\n]|$))")  # an answer behind a colon
 _ENDED = re.compile(r"\s*(?:[,;.)|\n]|/\s|$)")

@@ -87,7 +87,8 @@ def is_there(said: str, words: list[str]) -> bool:
     """Whether a part says that it is there: by a quantity, a duration, a state, a verb or a side."""
     return (
         words[-1] in STATES
-        or words[0] in STATES
+        or (words[0] in STATES and (len(words) == 1 or words[1] in TAILS or words[1] == "for"))
+        or words[0] == "present"
         or is_clause(words)
         or (_QUANTITY.search(said) is not None and _THROUGHOUT.search(said) is None)
         or (" for " in said and _LASTS.search(said) is not None)
@@ -104,7 +105,8 @@ def is_listed(words: list[str]) -> bool:
         if word in TAILS:
             break
         head = word
-    return head in LISTED or any(map(is_finding, (head, *head.split("/"))))
+    said = (head, head.removesuffix("s"), *head.split("/"))
+    return not LISTED.isdisjoint(said) or any(map(is_finding, said))
 
 
 def is_graded(words: list[str]) -> bool:
