@@ -70,7 +70,9 @@ def test_degrees_and_clauses() -> None:
         ("No weals, odd marks and burrows were seen.", ["weals, odd marks and burrows were seen"]),
         ("No severe, constant pain.", ["severe, constant pain"]),
         ("No uptake in any organ, including the thyroid.", ["uptake in any organ, including the thyroid"]),
+        ("No pain in the shoulder, elbow and wrist.", ["pain in the shoulder, elbow and wrist"]),
         ("No dose above 5,000 units.", ["dose above 5,000 units"]),
+        ("No runny nose, sore throat, headaches.", ["runny nose, sore throat, headaches"]),
         # a quantity, a duration
         ("No proteinuria, urea 14, trace blood.", ["proteinuria"]),
         ("Denies vertigo, nausea, earache x2 days", ["vertigo, nausea"]),
@@ -85,6 +87,8 @@ def test_degrees_and_clauses() -> None:
         ("Denies vertigo, sleeps badly.", ["vertigo"]),
         ("no cough, nausea persists", ["cough"]),
         ("No rash, nitrites positive.", ["rash"]),
+        ("No melena, ankle oedema remained.", ["melena"]),
+        ("All swabs remained negative.", ["All swabs remained"]),
         ("No head injury, graze over the right elbow.", ["head injury"]),
         # what is no finding, and what comes behind a list
         ("No goitre, referred to clinic.", ["goitre"]),

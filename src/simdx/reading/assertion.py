@@ -277,12 +277,12 @@ class _Sentence:
             return True  # "no fever, pain persists", "no swelling, rash resolved"
         if describes(prior):
             return False
-        begin = self.events[j - 1][TO] - 1
-        # "No fever, nausea and vomiting for 2 days": both are there.
-        if strict and not listed and event and event[WHAT] == AND:
+        # "No wheeze, stridor, anything" is a list by now, "no pain in the back, arms and legs" one of places.
+        joined = event is not None and event[WHAT] == AND
+        bare = len(words) == 1 and (listed or (joined and not TAILS.isdisjoint(prior)))
+        if joined and strict and not listed:  # "no fever, nausea and vomiting for 2 days": both are there
             event = self.events[j + 1] if j + 1 < len(self.events) else None
-        said = self.low[begin : event[FROM] if event else self.end]
-        bare = listed and len(words) == 1  # "no wheeze, stridor, anything": a list by now
+        said = self.low[self.events[j - 1][TO] - 1 : event[FROM] if event else self.end]
         return is_there(said, words) or (
             strict
             and (

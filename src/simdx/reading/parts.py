@@ -48,10 +48,11 @@ def closed_lists(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """The commas of lists that an "or" closes, "no fever, chills or cough"; and of those that an "and" does,
     behind a comma or where a verb follows: "no fever, chills and cough were reported"."""
-    if COMMA not in kinds:
+    joining = AND in kinds
+    if COMMA not in kinds or not (joining or OR in kinds or any(event[WORD] == "nor" for event in events)):
         return NONE, NONE
     by_or, by_and = set[int](), set[int]()
-    reported = not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
+    reported = joining and not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
     reached = joined = False
     for j in range(len(kinds) - 1, -1, -1):
         listing = kinds[j] in (COMMA, AND, WITH)

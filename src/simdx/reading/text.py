@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from simdx.reading.assertion import Mark, marks_of
+from simdx.reading.assertion import marks_of
 from simdx.reading.events import ASSERTIONS, NEGATED, PRESENT
+from simdx.reading.marks import Mark
 from simdx.reading.normal import normal_in
 
 
