@@ -119,6 +119,27 @@ def test_spans_name_their_place_trigger_and_section() -> None:
         ("The knee is not without swelling, and he does not deny pain.", []),
         ("There is no cure for psoriasis. No cause of bleeding was found.", []),
         ("The film did not rule out fracture. CT ruled him out for stroke.", ["stroke"]),
+        ("Flu A positive; RSV negative.", ["RSV"]),
+        ("Pregnancy test negative, ferritin not low, CK not raised.", ["Pregnancy test", "ferritin", "CK"]),
+        ("A test-negative design.", []),
+        ("Malaria film negative x2, dengue pos.", ["Malaria film"]),
+        ("The spleen is not enlarged.", ["The spleen"]),
+        ("+fever, -rash", ["rash"]),
+        ("Allergies: none known. Wheeze.", ["Allergies"]),
+        ("its not a bite its more like a boil", ["bite"]),
+        ("I don't think it's a sprain, the ankle's hot.", ["sprain"]),
+        ("I don't think it is healing.", []),
+        ("I do not see any nodule or polyp.", ["nodule or polyp"]),
+        ("He hasn't had a wet nappy, not opened his bowels.", []),
+        ("Never had a headache like this.", []),
+        ("My sight never came back.", []),
+        ("It is not the case that she has no pain.", []),
+        ("Rarely without a cough.", []),
+        ("The tremor is absent at rest but present on reaching.", []),
+        ("No change in the known cyst. No change in vision.", ["vision"]),
+        ("Sore? not really, just red.", []),
+        ("Any fever? no. cough? yes", ["Any fever"]),
+        ("Any fever? no cough? yes rash? no", ["Any fever", "rash"]),
     ],
 )
 def test_denied(text: str, denied: list[str]) -> None:
@@ -129,6 +150,12 @@ def test_denied(text: str, denied: list[str]) -> None:
     ("text", "assertion", "found"),
     [
         ("Lymphoma has to be considered.", "possible", "Lymphoma"),
+        ("Torsion is not entirely excluded.", "possible", "Torsion"),
+        ("It is not unlikely to be gout.", "possible", "gout"),
+        ("I'm not sure if it's reflux or angina.", "possible", "it's reflux or angina"),
+        ("? early sepsis, very drowsy", "possible", "early sepsis"),
+        ("If I get a rash should I stop it?", "hypothetical", "a rash should I stop it"),
+        ("Cellulitis, now resolved.", "past", "Cellulitis"),
         ("The lesion is most likely a lipoma.", "possible", "lipoma"),
         ("RIF pain ? appendicitis", "possible", "appendicitis"),
         ("Tylenol prn fever.", "hypothetical", "fever"),
@@ -157,6 +184,18 @@ def test_what_is_normal_is_told() -> None:
     text = "Heart size is normal. No effusion; lungs clear. Normal hila."
     assert said(text, "normal") == ["Heart size is normal", "lungs clear", "Normal hila"]
     assert said(text, "negated") == ["effusion"]
+
+
+def test_what_is_normal_in_one_place_or_apart_from_one_thing() -> None:
+    assert said("Hearing is normal on the left; deaf on the right.", "normal") == ["Hearing is normal"]
+    assert said("Sodium normal at 138.", "normal") == ["Sodium normal"]
+    assert said("Is swelling normal at 30 weeks?", "normal") == []
+    assert said("Unremarkable study other than a cyst.", "normal") == ["Unremarkable study"]
+
+
+def test_a_child_of_whom_a_parent_writes_is_no_relative() -> None:
+    assert said("my son fell off a swing and isn't talking", "family") == []
+    assert said("My son has asthma.", "family") == ["asthma"]
 
 
 def test_a_relative_who_reports_has_nothing() -> None:

@@ -9,23 +9,21 @@ punctuation are added.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
-from typing import NamedTuple
 
 from simdx.reading.events import (
     AND,
+    ANSWER,
     ARTICLES,
-    ASSERTIONS,
     BEHIND,
     CLAUSE_VERBS,
+    CLOSING,
     COLON,
     COMMA,
+    CONTINUING,
     DENYING,
     EITHER,
     END,
     FILLERS,
-    FINDING_ENDINGS,
-    FINDINGS,
     FREE_OF,
     FROM,
     HERE,
@@ -34,14 +32,16 @@ from simdx.reading.events import (
     NARROW,
     NEGATED,
     NUMBERS,
+    ONE_BY_ONE,
     OR,
     PAST,
     POSSIBLE,
     PRESENT,
-    REPORTED,
     SECTIONS,
+    SINGLE,
     STARTERS,
     STRONG_ENDS,
+    SUBJECTS,
     TAILS,
     TELLING,
     TO,
@@ -55,19 +55,11 @@ from simdx.reading.events import (
     small,
     tells,
 )
+from simdx.reading.marks import Mark, without_overlaps
+from simdx.reading.parts import closed_lists, describes, is_clause, is_finding, is_graded, is_listed, is_there
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
-
-
-class Mark(NamedTuple):
-    """A stretch of text with its assertion, and the trigger that gave it."""
-
-    start: int
-    end: int
-    assertion: int
-    trigger_start: int
-    trigger_end: int
 
 
 _WORD = re.compile(r"[^\s,;.:()]+")
@@ -112,7 +104,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         if colon >= 0 and (name := low[start:colon]).count(" ") < 4:
             leave(start)
             name = name.strip(" \t\n*#-.0123456789")
-            if name in SECTIONS:
+            if name in SECTIONS and not ANSWER.match(low, colon):  # "Allergies: none known" is an answer
                 section, meant = SECTIONS[name]
                 since = start = colon + 1
                 sections.append((since, section))
@@ -126,7 +118,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 leave(here)
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
-    return _without_overlaps(marks), sections
+    return without_overlaps(marks), sections
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
@@ -146,7 +138,7 @@ class _Sentence:
         kinds = [event[WHAT] for event in events]
         self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
         self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
-        self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
+        self.closed, self.joined = closed_lists(low, events, kinds, end)
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
@@ -163,7 +155,7 @@ class _Sentence:
                 if self.events[i][WORD] == "free":  # "a rash, pain-free": one finding, or none
                     begin = max(begin, self._last_word(start))
                     said_free = self.low[begin:start].rstrip(" -")
-                    if said_free not in FREE_OF and not _is_finding(said_free):
+                    if said_free not in FREE_OF and not is_finding(said_free):
                         continue
                     stop = begin + len(said_free)
                 _add(out, self.low, begin, stop, assertion, (start, end))
@@ -184,8 +176,15 @@ class _Sentence:
         low, events = self.low, self.events
         begin = events[at][TO]
         firm = assertion == HYPOTHETICAL  # a condition goes on to the end of its sentence
+        strict = assertion == NEGATED and (
+            narrow
+            or events[at][WORD] in ONE_BY_ONE
+            or events[at][WHAT] == SINGLE
+            or events[at][MEANT] != NEGATED  # "no previous"
+        )
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
+        prior: list[str] = []  # the words of that part
         for j in range(at + 1, len(events) + 1):
             event = events[j] if j < len(events) else None
             if event and event[WORD] == "before" and assertion == NEGATED:
@@ -193,11 +192,19 @@ class _Sentence:
             stop = event[FROM] if event else self.end
             words = low[begin:stop].split()
             if before is not None:
-                following = words[0].partition("'")[0] if words else event[WORD] if event else ""
+                following = (words[0] if words else event[WORD] if event else "").partition("'")[0]
                 if self._parts(at, j - 1, assertion, following, either_or, listed, narrow):
                     return before[FROM]
+                listing = before[WHAT] == COMMA and words and words[0] not in CONTINUING
+                if (
+                    listing
+                    and assertion in (NEGATED, POSSIBLE)
+                    and j - 1 not in self.closed
+                    and ((strict and either_or) or self._is_apart(at, j, words, prior, strict, listed))
+                ):
+                    return before[FROM]  # "no rash or itch, throat red": the list was closed
                 listed, before = True, None
-            if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
+            if listed and not either_or and (len(words) > MOST_WORDS_LISTED or is_clause(words)):
                 return begin
             if self.unpunctuated and (narrow or assertion == NEGATED):
                 cut = self._one_finding(begin, stop) if narrow else self._has(begin, stop)
@@ -209,19 +216,22 @@ class _Sentence:
                 return stop
             what = event[WHAT]
             if what in (COMMA, AND):
-                before = event
+                before, prior = event, words
             elif what == OR:
                 either_or = listed = True
             elif what == WITH:
                 if words and not firm:
                     return stop
             elif what == END:
-                subject = not words and event[WORD] in ("i", "pt", "patient")
+                subject = not words and event[WORD] in SUBJECTS
                 if not subject and not (firm and event[WORD] not in STRONG_ENDS):
                     return stop
             elif assertion == NEGATED and not words and self._goes_on(j):
                 pass
-            elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event[MEANT] or what == HERE):
+            elif what == COLON:
+                if strict and words and "following" not in words:  # "no rash: no treatment needed"
+                    return stop
+            elif assertion < HYPOTHETICAL or assertion <= event[MEANT] or what == HERE:
                 return stop  # else as in "if there is no improvement", "family history is negative for"
             begin = event[TO]
         return self.end
@@ -230,7 +240,7 @@ class _Sentence:
         """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
         event, joined = self.events[j], self.events[j - 1][WHAT]
         doubt = event[WORD] in ("suspicious", "concerning") and not self.low.startswith(" for", event[TO])
-        return doubt and (joined == OR or (joined == COMMA and self.last_or > j))
+        return doubt and (joined == OR or (joined == COMMA and j + 1 in self.closed))
 
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
@@ -243,16 +253,44 @@ class _Sentence:
             also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
             return (also and following in ARTICLES) or (either_or and not firm)
         if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?"):
-            return self.last_or < j  # "?PE, calf swelling" asks for one finding
+            return j not in self.closed  # "?PE, calf swelling" asks for one finding
         if assertion != NEGATED:
             return False
-        if following == "w/":  # "w/o fever, w/ cough"
+        if following in ("w/", "with"):  # "w/o fever, w/ cough"
             return True
         if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
             return True
         # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
-        own = self.first_narrow < at or following in ARTICLES or following[:1].isdigit()
-        return narrow and own and self.last_or < j
+        own = self.first_narrow < at or following in ARTICLES
+        return narrow and own and j not in self.closed
+
+    def _is_apart(
+        self, at: int, j: int, words: list[str], prior: list[str], strict: bool, listed: bool
+    ) -> bool:
+        """Whether the part between a comma and the event j is no further finding of the list."""
+        event = self.events[j] if j < len(self.events) else None
+        if self.events[at][WHAT] == SINGLE:  # "not cyanotic, anxious"
+            return True
+        if event and (
+            event[WHAT] == BEHIND or event[WORD] in CLAUSE_VERBS or event[WORD] in ("positive", "pos")
+        ):
+            return True  # "no fever, pain persists", "no swelling, rash resolved"
+        if describes(prior):
+            return False
+        # "No wheeze, stridor, anything" is a list by now, "no pain in the back, arms and legs" one of places.
+        joined = event is not None and event[WHAT] == AND
+        bare = len(words) == 1 and (listed or (joined and not TAILS.isdisjoint(prior)))
+        if joined and strict and not listed:  # "no fever, nausea and vomiting for 2 days": both are there
+            event = self.events[j + 1] if j + 1 < len(self.events) else None
+        said = self.low[self.events[j - 1][TO] - 1 : event[FROM] if event else self.end]
+        return is_there(said, words) or (
+            strict
+            and (
+                not CLOSING.isdisjoint(prior[-1:])  # "no rash anywhere, fever"
+                or is_graded(words)
+                or (j - 1 not in self.joined and not bare and not is_listed(words))
+            )
+        )
 
     def _one_finding(self, begin: int, stop: int) -> int:
         """Where the first finding ends, in text without punctuation."""
@@ -268,12 +306,12 @@ class _Sentence:
             elif count >= 2:
                 return word.start()
             else:
-                count += 2 if _is_finding(said) else 1
+                count += 2 if is_finding(said) else 1
         return stop
 
     def _listed(self, begin: int, stop: int) -> bool:
         """Whether findings alone stand before an "or": "no fever chills or cough"."""
-        return all(_is_finding(word) for word in self.low[begin:stop].split())
+        return all(is_finding(word) for word in self.low[begin:stop].split())
 
     def _has(self, begin: int, stop: int) -> int:
         """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
@@ -312,7 +350,7 @@ class _Sentence:
                     return event[TO]
             elif event[WHAT] in (AND, OR):
                 before = low[events[j - 1][TO] if j else self.start : event[FROM]].split()
-                if not plural and (not before or _is_clause(before)):  # "he was well, and fever was denied"
+                if not plural and (not before or is_clause(before)):  # "he was well, and fever was denied"
                     return event[TO]
                 whole = True
             elif event[WHAT] not in (WITH, COLON):
@@ -338,53 +376,3 @@ class _Sentence:
         onward = leads or assertion == POSSIBLE or low.startswith((" with ", " for "), event[TO])
         after = [(event[TO], self._scope_end(at, assertion, False))] if onward else []
         return after if leads else [(begin, event[FROM]), *after]
-
-
-def _is_finding(word: str) -> bool:
-    return word in FINDINGS or word.endswith(FINDING_ENDINGS)
-
-
-def _is_clause(words: list[str]) -> bool:
-    return not CLAUSE_VERBS.isdisjoint(words) and any(
-        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
-        for i, word in enumerate(words)
-    )
-
-
-_TRIGGER = len(ASSERTIONS)  # stronger than any of them
-
-
-def _without_overlaps(marks: list[Mark]) -> list[Mark]:
-    """Where marks meet, the stronger assertion holds, in the order of `triggers.py`; triggers have none."""
-    if len(marks) < 2:
-        return marks
-    marks.sort()
-    at = 0
-    for one in marks:
-        if one.start < at:
-            break
-        at = one.end
-    else:
-        return marks
-    triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
-    marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])
-    out: list[Mark] = []
-    over: list[Mark] = []  # those that reach the present stretch
-    following = iter([*marks, None])
-    mark = next(following)
-    bounds = sorted({place for one in marks for place in one[:2]})
-    for start, end in pairwise(bounds):
-        over = [one for one in over if one.end > start]
-        while mark is not None and mark.start <= start:
-            over.append(mark)
-            mark = next(following)
-        if not over:
-            continue
-        strongest = max(over, key=lambda one: (one.assertion, -one.start))
-        if strongest.assertion == _TRIGGER:
-            continue
-        if out and out[-1].end == start and out[-1][2:] == strongest[2:]:
-            out[-1] = out[-1]._replace(end=end)
-        else:
-            out.append(strongest._replace(start=start, end=end))
-    return out

@@ -73,19 +73,27 @@ FINDINGS = _set("FINDINGS")
 FREE_OF = _set("FREE_OF")
 FINDING_ENDINGS = tuple(sorted(_set("FINDING_ENDINGS")))
 TAILS = _set("TAILS")
+LISTED = _set("LISTED")
+OPENERS = _set("OPENERS")
+CLOSING = _set("CLOSING") | REPORTED
+STATES = _set("STATES")
 ARTICLES = _set("ARTICLES")
+CONTINUING = _set("CONTINUING")
 FILLERS = _set("FILLERS")
+SUBJECTS = _set("SUBJECTS")
 STRONG_ENDS = _set("STRONG_ENDS")
 NUMBERS = _set("NUMBERS")
+ONE_BY_ONE = _set("NOTS") | {"without", "w/o"}  # they deny the next finding, and a list only if it is one
 EVERYDAY = _set("EVERYDAY")
 KEYS = _set("KEYS")
 ASKING = _set("ASKING")
 
 # What an event is: the kinds of `triggers.txt`, and punctuation.
-BEFORE, BEHIND, EITHER, NARROW, NOTHING, HERE = "before", "behind", "either", "narrow", "nothing", "here"
+BEFORE, BEHIND, EITHER, NARROW, SINGLE = "before", "behind", "either", "narrow", "single"
+NOTHING, HERE = "nothing", "here"
 END, AND, OR, WITH = "end", "and", "or", "with"
 COMMA, COLON = "comma", "colon"
-TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
+TRIGGERS = frozenset({BEFORE, NARROW, SINGLE, BEHIND, EITHER})
 
 
 # A place that matters: where it begins and ends, what it does, the assertion it gives, and its first word. A
@@ -117,11 +125,12 @@ def _tree(words: list[str]) -> str:
 _SCAN = re.compile(rf"[^a-z0-9_](?<!\w)(?:{_tree(sorted(RULES))}(?!\w)|(?<=[{_SIGNS}])(?<!\S[+-]))")
 _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 # A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
-_ANSWER = re.compile(
+ANSWER = re.compile(
     r"(?:\?|:|=|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|denied|never|nowhere|"
     r"not (?:at all|present|seen|found|noted|reported)|none known)|"
     r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)|\n]|/\s|$)|"
-    r"(?<=\? [ny])\s[^.?\n]{1,60}\?|(?<=: yes)\s[\w ]{1,60}:)"
+    r"(?<=\? [ny])\s[^.?\n]{1,60}\?|"
+    r"(?:(?<=\? no)|(?<=\? yes))\s[^.?\n]{1,60}\?\s*(?:yes|no)\b|(?<=: yes)\s[\w ]{1,60}:)"
 )
 _MINUS = re.compile(r"\s*(?:-|neg)(?:ve)?(?=\s*(?:[.,;)|/\n]|$))")  # an answer behind a colon
 _ENDED = re.compile(r"\s*(?:[,;.)|\n]|/\s|$)")
@@ -171,11 +180,11 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
             if following.isalpha() and not following.isupper():
                 continue  # a line that was wrapped
         elif sign == "?":
-            answer = _ANSWER.match(low, at)
+            answer = ANSWER.match(low, at)
             if answer:
                 end = answer.end()
                 sign = "no" if answer["no"] else "yes"
-            elif low[at - 1 : at].isspace() and _is_query(low, start, at):
+            elif not low[at - 1 : at].strip() and _is_query(low, start, at):
                 continue
         yield start, at, end, sign
         start = end
@@ -226,7 +235,8 @@ def events_of(low: str, start: int, end: int) -> list[Event]:
         if at >= done:
             if seen[0] == ",":
                 done = at + 1
-                found.append((at, done, COMMA, PRESENT, ","))
+                if not (low[done : done + 1].isdigit() and low[at - 1].isdigit()):  # "5,000"
+                    found.append((at, done, COMMA, PRESENT, ","))
             elif seen[0] in _SIGNS:
                 done = _sign(seen[0], low, at, at + 1, found)
         if len(seen) > 1 and at + 1 >= done:
@@ -287,7 +297,7 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
         if low[stop : stop + 2].lstrip()[:1].isalpha():
             found.append((at, stop, BEFORE, POSSIBLE, sign))
     else:
-        answer = _ANSWER.match(low, at - (sign == " -"))
+        answer = ANSWER.match(low, at - (sign == " -"))
         if answer:
             no = answer["no"] is not None
             stop = answer.end()

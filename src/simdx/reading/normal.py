@@ -33,11 +33,14 @@ _UNLIKE = re.compile(
 # Or it leads: "Normal heart size and contour".
 _LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$")
 _LED = re.compile(
-    r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except)\b)"
+    r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except|"
+    r"(?:other|apart|aside)\s+(?:than|from))\b)"
 )
-_STOP = re.compile(r"\s*(?:[.;)\n]|,|$)")
+# "Hearing is normal on the right", "sodium normal at 138"; but "is that normal at 28 weeks?"
+_PLACE = r"on\s+(?:the\s+)?(?:right|left|both)\b|at\s+\d+\b(?!\s*(?:weeks?|months?|years?)\b)"
+_STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE})")
 _STOP_OR_AND = re.compile(
-    r"\s*(?:[.,;:)\n]|$|(?:and|but|with|without|for|except|although|however)\b)", re.IGNORECASE
+    rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however)\b)", re.IGNORECASE
 )
 _BOUNDARY = re.compile(
     r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE

@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from simdx.reading.assertion import Mark, marks_of
+from simdx.reading.assertion import marks_of
 from simdx.reading.events import ASSERTIONS, NEGATED, PRESENT
+from simdx.reading.marks import Mark
 from simdx.reading.normal import normal_in
 
 
@@ -97,6 +98,10 @@ def read(text: str) -> Reading:
 
 
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
+# "Fever? no cough? yes": an answer with the next question behind it.
+_RUN_ON = re.compile(
+    r"(\?[ \t]*(?:yes|no|y|n)),?[ \t]+(?=[^.?!,\n]{1,60}\?[ \t]*(?:yes|no|y|n)\b)", re.IGNORECASE
+)
 _IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
 _NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
 _YES = frozenset({"yes", "y"})
@@ -153,7 +158,7 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
     said = text
     denied: list[str] = []
     if is_checklist(text):
-        said = _PAIR.sub(lambda pair: _stated(pair, denied), text)
+        said = _PAIR.sub(lambda pair: _stated(pair, denied), _RUN_ON.sub(r"\1. ", text))
     if way == PLAIN:
         return said, ""
     cuts = []

@@ -1,0 +1,120 @@
+"""Whether a part of a list goes on what is denied, or says by itself that it is there.
+
+"No fever, chills, cough" denies three findings; "no fever, cough for 3 days" and "no ketones, glucose 18"
+deny one. Reports close a denied list with an "or". Notes and patients often go straight from what is absent
+to what is present, so that a comma alone is weak evidence for a list. What counts is what the part says.
+"""
+
+from __future__ import annotations
+
+import re
+
+from simdx.reading.events import (
+    AND,
+    CLAUSE_VERBS,
+    COMMA,
+    FINDING_ENDINGS,
+    FINDINGS,
+    FROM,
+    LISTED,
+    OPENERS,
+    OR,
+    REPORTED,
+    STARTERS,
+    STATES,
+    TAILS,
+    TO,
+    WITH,
+    WORD,
+    Event,
+)
+
+# "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
+_QUANTITY = re.compile(r"\bx\s?\d|(?<![\w'-])[~<>]?\d[\d./]*(?:[+%]|[a-z]{0,5}\b)")
+_LASTS = re.compile(r"\bfor (?:about )?(?:\w+ )?(?:hour|day|night|week|month|year|age)s?\b")
+# A time or a size that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
+_THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|greater|larger)\b")
+# People name the place of what is there: "bruising over the temple", "rash on both arms".
+_PLACED = re.compile(
+    r" (?:over|around|along|under|(?:on|in|at|to|of)(?: (?:the|his|her|my))? (?:left|right|both|l|r|lt|rt))\b"
+)
+
+
+NONE = frozenset[int]()
+
+
+def closed_lists(
+    low: str, events: list[Event], kinds: list[str], end: int
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The commas of lists that an "or" closes, "no fever, chills or cough"; and of those that an "and" does,
+    behind a comma or where a verb follows: "no fever, chills and cough were reported"."""
+    joining = AND in kinds
+    if COMMA not in kinds or not (joining or OR in kinds or any(event[WORD] == "nor" for event in events)):
+        return NONE, NONE
+    by_or, by_and = set[int](), set[int]()
+    reported = joining and not REPORTED.isdisjoint(low[events[-1][TO] : end].split()[-1:])
+    reached = joined = False
+    for j in range(len(kinds) - 1, -1, -1):
+        listing = kinds[j] in (COMMA, AND, WITH)
+        reached = kinds[j] == OR or events[j][WORD] == "nor" or (reached and listing)
+        joined = listing and (joined or (kinds[j] == AND and (reported or _listing(low, events[j]))))
+        if reached:
+            by_or.add(j)
+        if joined:
+            by_and.add(j)
+    return frozenset(by_or), frozenset(by_and)
+
+
+def _listing(low: str, event: Event) -> bool:
+    """Whether an "and" behind a comma goes on a list rather than a story: "rash, hives, and wheeze"."""
+    following = low[event[TO] : event[TO] + 12].split()[:1]
+    return low.startswith(", ", event[FROM] - 2) and STARTERS.isdisjoint(following)
+
+
+def is_finding(word: str) -> bool:
+    """Is it a word for a finding?"""
+    return word in FINDINGS or word.endswith(FINDING_ENDINGS)
+
+
+def is_clause(words: list[str]) -> bool:
+    """Is there a verb that makes the words a clause of its own? "Rashes were seen" makes none."""
+    return not CLAUSE_VERBS.isdisjoint(words) and any(
+        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
+        for i, word in enumerate(words)
+    )
+
+
+def is_there(said: str, words: list[str]) -> bool:
+    """Whether a part says that it is there: by a quantity, a duration, a state, a verb or a side."""
+    return (
+        words[-1] in STATES
+        or (words[0] in STATES and (len(words) == 1 or words[1] in TAILS or words[1] == "for"))
+        or words[0] == "present"
+        or is_clause(words)
+        or (_QUANTITY.search(said) is not None and _THROUGHOUT.search(said) is None)
+        or (" for " in said and _LASTS.search(said) is not None)
+        or _PLACED.search(said) is not None
+    )
+
+
+def is_listed(words: list[str]) -> bool:
+    """Whether a part looks like one more finding of a list: its head is a word for one."""
+    if words[-1] in REPORTED and words[-2:-1] in (["was"], ["were"]):  # "no rash, bruises were seen"
+        words = words[:-2] or words
+    head = words[0]
+    for word in words[1:]:
+        if word in TAILS:
+            break
+        head = word
+    said = (head, head.removesuffix("s"), *head.split("/"))
+    return not LISTED.isdisjoint(said) or any(map(is_finding, said))
+
+
+def is_graded(words: list[str]) -> bool:
+    """Whether a part opens with a degree or a measure, which is seldom said of what is absent."""
+    return len(words) > 1 and words[0] in OPENERS
+
+
+def describes(words: list[str]) -> bool:
+    """Whether words are adjectives alone, which share a noun: "no severe, constant pain"."""
+    return all(word in OPENERS or word in STATES for word in words)
