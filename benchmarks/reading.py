@@ -16,8 +16,9 @@ made of them. The rules were mended on the development half again, and both halv
 ("HIV negative.", "zero redness", "his sister's eczema"); sentences like those known were put into `kinds`.
 `first_read` is what the rules of recipe 5 made of both; the rules were then mended for `kinds` alone.
 
-`traps` (110, three quarters of them sentences that a simple reader gets wrong) and `blind` (80) came last,
-by other writers who had not seen the rules. Recipe 6 has been mended for neither.
+`traps` (110, three quarters of them sentences that a simple reader gets wrong), `blind` (80), `notes` and `notes
+held back` (120 each) came with recipe 7, by other writers who had not seen the rules. `first_read` is what the
+rules of recipe 6 made of them. The rules were then mended for all but `notes held back`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ GOLD = ROOT / "tests/data/reading_gold.jsonl"
 OUT = ROOT / "results/reading/assertion.json"
 HALVES = ("development", "held-out")
 KINDS = ("kinds", "kinds held back")
-ADDED = ("fresh", "reserve", *KINDS, "traps", "blind")
+OTHERS = ("traps", "blind", "notes", "notes held back")
+ADDED = ("fresh", "reserve", *KINDS, *OTHERS)
 ASSERTIONS = ("negated", "possible", "hypothetical", "past", "family")
 TOLD = (*ASSERTIONS, NORMAL)  # of the sentences that were added
 
