@@ -165,13 +165,33 @@ def test_residuals_are_those_of_a_gaussian_process() -> None:
 def test_a_text_like_those_of_none_of_the_labels_is_none_of_them() -> None:
     base, cases = Calibration(sharpness=1.0, spread=0.25, outside=SCALE), told_by_direction(30)
     elsewhere = np.tile(np.eye(8)[7], (10, 1))
-    features = np.full((10, 1), SCALE.threshold)
+    features = np.full((10, 1), -1.0)
     beyond = HeldOutScores(np.zeros((10, 3)), np.zeros(10, dtype=np.int64), features, direction=elsewhere)
     found = fit_on(cases, base, beyond)
     assert found.residual_weights is not None
     assert (beyond.outside(found) > 0.8).all()
     assert beyond.outside(fit_on(cases, base, replace(beyond, direction=None))).mean() < 0.8
     assert cases.outside(found).mean() < 0.05
+
+
+def test_two_cases_of_no_label_mend_a_threshold_that_is_far_off() -> None:
+    rng = np.random.default_rng(0)
+    far = replace(SCALE, threshold=SCALE.threshold + 1.5)
+    base, near = (Calibration(sharpness=1.0, spread=0.25, outside=scale) for scale in (far, SCALE))
+
+    def some(n: int, middle: float) -> HeldOutScores:
+        label, features = rng.integers(0, 3, n), rng.normal(middle, 0.5, size=(n, 1))
+        return HeldOutScores(3 * np.eye(3)[label], label, features)
+
+    inside, outside = SCALE.threshold - 2, SCALE.threshold + 1
+    given, others, new = some(10, inside), some(2, outside), some(200, outside)
+    found = fit_on(given, base, others)
+    assert new.outside(base).mean() < 0.25
+    assert new.outside(found).mean() > 0.6
+    # Ten cases of the labels that fit well say nothing against the threshold.
+    kept = fit_on(given, near).outside
+    assert kept is not None
+    assert kept.threshold == pytest.approx(SCALE.threshold, abs=0.1)
 
 
 def test_labelled_answers_of_the_recipe_use_the_residual() -> None:
