@@ -12,8 +12,10 @@ import re
 
 from simdx.reading.events import (
     AND,
+    ANNOUNCING,
     ANSWER,
     ARTICLES,
+    ASKING,
     BEHIND,
     CLAUSE_VERBS,
     CLOSING,
@@ -23,6 +25,7 @@ from simdx.reading.events import (
     DENYING,
     EITHER,
     END,
+    FAMILY,
     FILLERS,
     FREE_OF,
     FROM,
@@ -60,8 +63,10 @@ from simdx.reading.parts import closed_lists, describes, is_clause, is_finding, 
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
+MOST_WORDS_QUERIED = 6  # of a finding with a question mark behind it
 
 
+_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
 _WORD = re.compile(r"[^\s,;.:()]+")
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
@@ -108,6 +113,10 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 section, meant = SECTIONS[name]
                 since = start = colon + 1
                 sections.append((since, section))
+        if sign == "?" and not denied_alone:
+            since_comma = _queried(low, start, end)
+            if since_comma < end:
+                _add(marks, low, since_comma, end, POSSIBLE, (end, end + 1))
         joined = ":-/" if colon >= 0 else ""
         if not meant and not tells(sentence, words, joined):
             continue
@@ -119,6 +128,14 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
     return without_overlaps(marks), sections
+
+
+def _queried(low: str, start: int, end: int) -> int:
+    """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
+    begin = max(start, low.rfind(",", start, end) + 1)
+    words = low[begin:end].split()
+    asks = not 0 < len(words) <= MOST_WORDS_QUERIED or not _NO_FINDING.isdisjoint(words)
+    return end if asks or is_clause(words) or not words[-1].isalpha() else begin
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
@@ -182,6 +199,8 @@ class _Sentence:
             or events[at][WHAT] == SINGLE
             or events[at][MEANT] != NEGATED  # "no previous"
         )
+        # "No history of asthma or gout, wheeze": what stands behind the list is there.
+        closes = strict or (assertion == NEGATED and events[at][WORD] == "no")
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
         prior: list[str] = []  # the words of that part
@@ -200,7 +219,7 @@ class _Sentence:
                     listing
                     and assertion in (NEGATED, POSSIBLE)
                     and j - 1 not in self.closed
-                    and ((strict and either_or) or self._is_apart(at, j, words, prior, strict, listed))
+                    and ((closes and either_or) or self._is_apart(at, j, words, prior, strict, listed))
                 ):
                     return before[FROM]  # "no rash or itch, throat red": the list was closed
                 listed, before = True, None
@@ -229,7 +248,8 @@ class _Sentence:
             elif assertion == NEGATED and not words and self._goes_on(j):
                 pass
             elif what == COLON:
-                if strict and words and "following" not in words:  # "no rash: no treatment needed"
+                # "no rash: no treatment needed", "r/o stroke: facial droop"
+                if (strict or assertion == POSSIBLE) and words and ANNOUNCING.isdisjoint(words):
                     return stop
             elif assertion < HYPOTHETICAL or assertion <= event[MEANT] or what == HERE:
                 return stop  # else as in "if there is no improvement", "family history is negative for"
@@ -254,6 +274,10 @@ class _Sentence:
             return (also and following in ARTICLES) or (either_or and not firm)
         if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?"):
             return j not in self.closed  # "?PE, calf swelling" asks for one finding
+        if assertion == FAMILY:  # "mother had breast cancer, no mass", but "mother has no gout, no lupus"
+            said = self.low[self.events[at][FROM] : self.events[at][TO]]
+            own = "family" not in said and all(one[MEANT] != NEGATED for one in self.events[at + 1 : j])
+            return own and following in ("no", "nil", "denies", "without")
         if assertion != NEGATED:
             return False
         if following in ("w/", "with"):  # "w/o fever, w/ cough"
@@ -350,12 +374,20 @@ class _Sentence:
                     return event[TO]
             elif event[WHAT] in (AND, OR):
                 before = low[events[j - 1][TO] if j else self.start : event[FROM]].split()
+                if not before and j and self._doubted(j - 1, at):  # "was considered and excluded"
+                    continue
                 if not plural and (not before or is_clause(before)):  # "he was well, and fever was denied"
                     return event[TO]
                 whole = True
-            elif event[WHAT] not in (WITH, COLON):
+            elif event[WHAT] not in (WITH, COLON) and not self._doubted(j, at):
                 return event[TO]
         return self.start
+
+    def _doubted(self, j: int, at: int) -> bool:
+        """Whether what was doubted is denied in the end: "the fracture suspected on the film is excluded"."""
+        doubt = self.events[j]
+        behind = doubt[WHAT] == BEHIND or (doubt[WORD] == "suspected" and doubt[FROM] > self.start)
+        return behind and doubt[MEANT] == POSSIBLE and self.events[at][MEANT] == NEGATED
 
     def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
         """The scope of a trigger such as "in the past": what follows where it leads its clause, else what

@@ -11,15 +11,23 @@ import re
 from simdx.reading.events import small
 
 # Without one of these words nothing is looked for.
-_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
+_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl", "non-tender", "nontender")
 _SIDE = (
     r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits|"
     r"echogenicity|echotexture|attenuation|signal|density|thickness|morphology)"
 )
+_SOFT = r"(?:soft|non-?tender|(?:non|not)-?\s?(?:distended|swollen))"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
     rf"(?:\s+bilaterally|\s+(?:in\s+)?(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
+    rf"|\b(?<!non-)(?:{_SOFT}(?:,|,?\s+and)?\s+)*{_SOFT}\b"
 )
+# A soft belly is normal, a soft lump is a lump.
+_SOFT_WHERE = re.compile(
+    r"\b(?:abdo|abdomen|belly|tummy|stomach|calf|calves|spine|c-spine|neck|back|uterus|testes|bowel|hips?|"
+    r"joints?|thighs?|limbs?|compartments?)\b"
+)
+_SOFT_LUMP = re.compile(r"\b(?:mass|lump|swelling|nodes?|nodule|lesion|cyst|rash|area|in|on|of|with)\b")
 # Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
@@ -40,7 +48,8 @@ _LED = re.compile(
 _PLACE = r"on\s+(?:the\s+)?(?:right|left|both)\b|at\s+\d+\b(?!\s*(?:weeks?|months?|years?)\b)"
 _STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE})")
 _STOP_OR_AND = re.compile(
-    rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however)\b)", re.IGNORECASE
+    rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however|yet|"
+    r"according|today|throughout|again|so|per)\b)", re.IGNORECASE
 )
 _BOUNDARY = re.compile(
     r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE
@@ -74,6 +83,10 @@ def normal_in(text: str) -> list[tuple[int, int]]:
             start = _subject(low, done, at - len(before) + gap.start())
         else:
             continue
+        if start >= 0 and low.startswith(("soft", "non", "not"), at):
+            said = low[start:at]
+            if not _SOFT_WHERE.search(said) or _SOFT_LUMP.search(said) or "non" not in found[0]:
+                start = -1
         if start >= 0:
             out.append((start, end))
             done = end
