@@ -15,7 +15,6 @@ from simdx.reading.events import (
     ANNOUNCING,
     ANSWER,
     ARTICLES,
-    ASKING,
     BEHIND,
     CLAUSE_VERBS,
     CLOSING,
@@ -59,15 +58,23 @@ from simdx.reading.events import (
     tells,
 )
 from simdx.reading.marks import Mark, without_overlaps
-from simdx.reading.parts import closed_lists, describes, is_clause, is_finding, is_graded, is_listed, is_there
+from simdx.reading.parts import (
+    SAID,
+    closed_lists,
+    describes,
+    is_clause,
+    is_finding,
+    is_graded,
+    is_listed,
+    is_there,
+    one_finding,
+    queried,
+)
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
-MOST_WORDS_QUERIED = 6  # of a finding with a question mark behind it
 
 
-_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
-_WORD = re.compile(r"[^\s,;.:()]+")
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
     r"over the|came|been|first|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
@@ -114,7 +121,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 since = start = colon + 1
                 sections.append((since, section))
         if sign == "?" and not denied_alone:
-            since_comma = _queried(low, start, end)
+            since_comma = queried(low, start, end)
             if since_comma < end:
                 _add(marks, low, since_comma, end, POSSIBLE, (end, end + 1))
         joined = ":-/" if colon >= 0 else ""
@@ -128,14 +135,6 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         marks += _Sentence(low, events, start, end).marks()
     leave(len(low))
     return without_overlaps(marks), sections
-
-
-def _queried(low: str, start: int, end: int) -> int:
-    """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
-    begin = max(start, low.rfind(",", start, end) + 1)
-    words = low[begin:end].split()
-    asks = not 0 < len(words) <= MOST_WORDS_QUERIED or not _NO_FINDING.isdisjoint(words)
-    return end if asks or is_clause(words) or not words[-1].isalpha() else begin
 
 
 def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
@@ -219,14 +218,17 @@ class _Sentence:
                     listing
                     and assertion in (NEGATED, POSSIBLE)
                     and j - 1 not in self.closed
-                    and ((closes and either_or) or self._is_apart(at, j, words, prior, strict, listed))
+                    and (
+                        (closes and either_or)
+                        or self._is_apart(at, j, words, prior, strict or either_or, listed)
+                    )
                 ):
                     return before[FROM]  # "no rash or itch, throat red": the list was closed
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or is_clause(words)):
                 return begin
             if self.unpunctuated and (narrow or assertion == NEGATED):
-                cut = self._one_finding(begin, stop) if narrow else self._has(begin, stop)
+                cut = one_finding(self.low, begin, stop) if narrow else self._has(begin, stop)
                 if cut < stop and not (event and event[WHAT] == OR and self._listed(cut, stop)):
                     return cut
             if len(words) > MOST_WORDS:
@@ -316,23 +318,6 @@ class _Sentence:
             )
         )
 
-    def _one_finding(self, begin: int, stop: int) -> int:
-        """Where the first finding ends, in text without punctuation."""
-        count = 0  # two words, or one that is known to be a finding
-        tail = False  # "in stool"
-        for word in _WORD.finditer(self.low, begin, stop):
-            said = word[0]
-            if said in TAILS:
-                tail = True
-            elif tail:
-                tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
-                count = 2
-            elif count >= 2:
-                return word.start()
-            else:
-                count += 2 if is_finding(said) else 1
-        return stop
-
     def _listed(self, begin: int, stop: int) -> bool:
         """Whether findings alone stand before an "or": "no fever chills or cough"."""
         return all(is_finding(word) for word in self.low[begin:stop].split())
@@ -349,13 +334,13 @@ class _Sentence:
 
     def _verb(self, begin: int, stop: int) -> int:
         """Where what belongs to somebody ends: at a verb."""
-        for word in _WORD.finditer(self.low, begin, stop):
+        for word in SAID.finditer(self.low, begin, stop):
             if word[0] in CLAUSE_VERBS:
                 return word.start()
         return stop
 
     def _after_words(self, begin: int) -> int:
-        for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):
+        for i, word in enumerate(SAID.finditer(self.low, begin, self.end)):
             if i + 1 == MOST_WORDS:
                 return word.end()
         return self.end
@@ -379,6 +364,8 @@ class _Sentence:
                 if not plural and (not before or is_clause(before)):  # "he was well, and fever was denied"
                     return event[TO]
                 whole = True
+            elif event[WORD] == "but" and j and self._doubted(j - 1, at) and event[TO] + 1 >= trigger[FROM]:
+                continue  # "was considered but excluded"
             elif event[WHAT] not in (WITH, COLON) and not self._doubted(j, at):
                 return event[TO]
         return self.start

@@ -150,6 +150,7 @@ DENYING = frozenset(
     for word, rules in RULES.items()
     for rule in rules
     if rule.assertion == NEGATED
+    and not (word in EVERYDAY and "not" in rule.rest)  # "not" is among them itself
     for form in ((key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}."))
 )
 _PLUS = re.compile(r"(?:^|\s)\+[a-z]")  # beside it, a minus denies

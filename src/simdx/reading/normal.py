@@ -11,12 +11,22 @@ import re
 from simdx.reading.events import small
 
 # Without one of these words nothing is looked for.
-_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl", "non-tender", "nontender")
+_WORDS = (
+    "normal",
+    "unremarkable",
+    "clear",
+    "intact",
+    "midline",
+    "wnl",
+    "non-tender",
+    "nontender",
+    "non tender",
+)
 _SIDE = (
     r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits|"
     r"echogenicity|echotexture|attenuation|signal|density|thickness|morphology)"
 )
-_SOFT = r"(?:soft|non-?tender|(?:non|not)-?\s?(?:distended|swollen))"
+_SOFT = r"(?:soft|non[- ]?tender|(?:non|not)-?\s?(?:distended|swollen))"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
     rf"(?:\s+bilaterally|\s+(?:in\s+)?(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
@@ -49,7 +59,8 @@ _PLACE = r"on\s+(?:the\s+)?(?:right|left|both)\b|at\s+\d+\b(?!\s*(?:weeks?|month
 _STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE})")
 _STOP_OR_AND = re.compile(
     rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however|yet|"
-    r"according|today|throughout|again|so|per)\b)", re.IGNORECASE
+    r"according|today|throughout|again|so|per)\b)",
+    re.IGNORECASE,
 )
 _BOUNDARY = re.compile(
     r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE

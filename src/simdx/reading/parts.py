@@ -11,6 +11,7 @@ import re
 
 from simdx.reading.events import (
     AND,
+    ASKING,
     CLAUSE_VERBS,
     COMMA,
     FINDING_ENDINGS,
@@ -22,6 +23,7 @@ from simdx.reading.events import (
     REPORTED,
     STARTERS,
     STATES,
+    SUBJECTS,
     TAILS,
     TO,
     WITH,
@@ -41,6 +43,9 @@ _PLACED = re.compile(
 
 
 NONE = frozenset[int]()
+SAID = re.compile(r"[^\s,;.:()]+")  # a word as it stands in a text
+_MOST_QUERIED = 6  # words of a finding with a question mark behind it
+_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
 
 
 def closed_lists(
@@ -118,3 +123,29 @@ def is_graded(words: list[str]) -> bool:
 def describes(words: list[str]) -> bool:
     """Whether words are adjectives alone, which share a noun: "no severe, constant pain"."""
     return all(word in OPENERS or word in STATES for word in words)
+
+
+def queried(low: str, start: int, end: int) -> int:
+    """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
+    begin = max(start, low.rfind(",", start, end) + 1)
+    words = low[begin:end].split()
+    asks = not 0 < len(words) <= _MOST_QUERIED or not _NO_FINDING.isdisjoint(words)
+    return end if asks or is_clause(words) or not words[-1].isalpha() else begin
+
+
+def one_finding(low: str, begin: int, stop: int) -> int:
+    """Where the first finding ends, in text without punctuation."""
+    count = 0  # two words, or one that is known to be a finding
+    tail = False  # "in stool"
+    for word in SAID.finditer(low, begin, stop):
+        said = word[0]
+        if said in TAILS:
+            tail = True
+        elif tail:
+            tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
+            count = 2
+        elif count >= 2:
+            return word.start()
+        else:
+            count += 2 if is_finding(said) else 1
+    return stop
