@@ -62,11 +62,14 @@ from simdx.reading.parts import (
     SAID,
     closed_lists,
     describes,
+    findings_alone,
+    in_brackets,
     is_clause,
     is_finding,
     is_graded,
     is_listed,
     is_there,
+    new_clause,
     one_finding,
     queried,
 )
@@ -219,8 +222,13 @@ class _Sentence:
                     and assertion in (NEGATED, POSSIBLE)
                     and j - 1 not in self.closed
                     and (
-                        (closes and either_or)
-                        or self._is_apart(at, j, words, prior, strict or either_or, listed)
+                        (
+                            closes
+                            and either_or
+                            and prior
+                            and not in_brackets(low, events[at][TO], before[FROM])
+                        )
+                        or self._is_apart(at, j, words, prior, strict, listed)
                     )
                 ):
                     return before[FROM]  # "no rash or itch, throat red": the list was closed
@@ -228,8 +236,8 @@ class _Sentence:
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or is_clause(words)):
                 return begin
             if self.unpunctuated and (narrow or assertion == NEGATED):
-                cut = one_finding(self.low, begin, stop) if narrow else self._has(begin, stop)
-                if cut < stop and not (event and event[WHAT] == OR and self._listed(cut, stop)):
+                cut = one_finding(low, begin, stop) if narrow else new_clause(low, begin, stop)
+                if cut < stop and not (event and event[WHAT] == OR and findings_alone(low, cut, stop)):
                     return cut
             if len(words) > MOST_WORDS:
                 return self._after_words(begin)
@@ -318,16 +326,6 @@ class _Sentence:
             )
         )
 
-    def _listed(self, begin: int, stop: int) -> bool:
-        """Whether findings alone stand before an "or": "no fever chills or cough"."""
-        return all(is_finding(word) for word in self.low[begin:stop].split())
-
-    def _has(self, begin: int, stop: int) -> int:
-        """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
-        has = self.low.find(" has ", begin, stop)
-        before = self.low[begin:has].split()
-        return has if has > 0 and before and before[-1] not in STARTERS else stop
-
     def _last_word(self, stop: int) -> int:
         """Where the word before a place begins."""
         return max(self.low.rfind(" ", self.start, stop - 1) + 1, self.start)
@@ -353,22 +351,26 @@ class _Sentence:
         whole = plural
         for j in range(at - 1, -1, -1):
             event = events[j]
-            if event[WHAT] == COMMA:
+            if (event[WHAT] == AND or event[WORD] == "but") and self._after_doubt(j, at):
+                whole = True
+            elif event[WHAT] == COMMA:
                 resolved = trigger[MEANT] == PAST and not low[event[TO] : trigger[FROM]].strip()
                 if not whole and not resolved:  # "anaemia, resolved"
                     return event[TO]
             elif event[WHAT] in (AND, OR):
                 before = low[events[j - 1][TO] if j else self.start : event[FROM]].split()
-                if not before and j and self._doubted(j - 1, at):  # "was considered and excluded"
-                    continue
                 if not plural and (not before or is_clause(before)):  # "he was well, and fever was denied"
                     return event[TO]
                 whole = True
-            elif event[WORD] == "but" and j and self._doubted(j - 1, at) and event[TO] + 1 >= trigger[FROM]:
-                continue  # "was considered but excluded"
             elif event[WHAT] not in (WITH, COLON) and not self._doubted(j, at):
                 return event[TO]
         return self.start
+
+    def _after_doubt(self, j: int, at: int) -> bool:
+        """Whether a conjunction joins a denial to a doubt: "was considered, but excluded"."""
+        k = j - 1 - (self.events[j - 1][WHAT] == COMMA) if j else -1
+        between = self.low[self.events[k][TO] : self.events[j][FROM]].strip(" ,") if k >= 0 else "-"
+        return not between and self._doubted(k, at)
 
     def _doubted(self, j: int, at: int) -> bool:
         """Whether what was doubted is denied in the end: "the fracture suspected on the film is excluded"."""

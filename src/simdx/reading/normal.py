@@ -34,10 +34,10 @@ _NORMAL = re.compile(
 )
 # A soft belly is normal, a soft lump is a lump.
 _SOFT_WHERE = re.compile(
-    r"\b(?:abdo|abdomen|belly|tummy|stomach|calf|calves|spine|c-spine|neck|back|uterus|testes|bowel|hips?|"
+    r"\b(?:abdo|abdomen|belly|tummy|stomach|calf|calves|spine|c-spine|neck|back|uterus|testes|hips?|"
     r"joints?|thighs?|limbs?|compartments?)\b"
 )
-_SOFT_LUMP = re.compile(r"\b(?:mass|lump|swelling|nodes?|nodule|lesion|cyst|rash|area|in|on|of|with)\b")
+_SOFT_LUMP = re.compile(r"\b(?:mass|lump|swelling|nodes?|nodule|lesion|cyst|rash|area|in|on|of|with|it)\b")
 # Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"

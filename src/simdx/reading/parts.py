@@ -149,3 +149,20 @@ def one_finding(low: str, begin: int, stop: int) -> int:
         else:
             count += 2 if is_finding(said) else 1
     return stop
+
+
+def findings_alone(low: str, begin: int, stop: int) -> bool:
+    """Whether findings alone stand before an "or": "no fever chills or cough"."""
+    return all(is_finding(word) for word in low[begin:stop].split())
+
+
+def new_clause(low: str, begin: int, stop: int) -> int:
+    """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
+    has = low.find(" has ", begin, stop)
+    before = low[begin:has].split()
+    return has if has > 0 and before and before[-1] not in STARTERS else stop
+
+
+def in_brackets(low: str, begin: int, place: int) -> bool:
+    """Whether a bracket that opened behind the first place is still open at the second."""
+    return low.rfind("(", begin, place) > low.rfind(")", begin, place)
