@@ -11,27 +11,17 @@ import re
 from simdx.reading.events import small
 
 # Without one of these words nothing is looked for.
-_WORDS = (
-    "normal",
-    "unremarkable",
-    "clear",
-    "intact",
-    "midline",
-    "wnl",
-    "non-tender",
-    "nontender",
-    "non tender",
-)
+_WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
 _SIDE = (
     r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits|"
     r"echogenicity|echotexture|attenuation|signal|density|thickness|morphology)"
 )
-_SOFT = r"(?:soft|non[- ]?tender|(?:non|not)-?\s?(?:distended|swollen))"
 _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
     rf"(?:\s+bilaterally|\s+(?:in\s+)?(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
-    rf"|\b(?<!non-)(?:{_SOFT}(?:,|,?\s+and)?\s+)*{_SOFT}\b"
 )
+_SOFT = r"(?:soft|non[- ]?tender|(?:non|not)-?\s?(?:distended|swollen))"
+_NORMAL_OR_SOFT = re.compile(rf"{_NORMAL.pattern}|\b(?:{_SOFT}(?:,|,?\s+and)?\s+)*{_SOFT}\b")
 # A soft belly is normal, a soft lump is a lump.
 _SOFT_WHERE = re.compile(
     r"\b(?:abdo|abdomen|belly|tummy|stomach|calf|calves|spine|c-spine|neck|back|uterus|testes|hips?|"
@@ -75,13 +65,15 @@ def normal_in(text: str) -> list[tuple[int, int]]:
     """Start and end of each stretch that calls something normal, in order and apart."""
     out: list[tuple[int, int]] = []
     low = small(text)
+    pattern = _NORMAL_OR_SOFT if "tender" in low else _NORMAL  # the former takes longer
     for word in _WORDS:
         if word in low:
             break
     else:
-        return out
+        if pattern is _NORMAL:
+            return out
     done = 0
-    for found in _NORMAL.finditer(low):
+    for found in pattern.finditer(low):
         at, end = found.span()
         if at < done:
             continue

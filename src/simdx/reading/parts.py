@@ -44,6 +44,7 @@ _PLACED = re.compile(
 
 NONE = frozenset[int]()
 SAID = re.compile(r"[^\s,;.:()]+")  # a word as it stands in a text
+_NEAR = 500  # characters in which a bracket is looked for
 _MOST_QUERIED = 6  # words of a finding with a question mark behind it
 _NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
 
@@ -165,4 +166,5 @@ def new_clause(low: str, begin: int, stop: int) -> int:
 
 def in_brackets(low: str, begin: int, place: int) -> bool:
     """Whether a bracket that opened behind the first place is still open at the second."""
+    begin = max(begin, place - _NEAR)
     return low.rfind("(", begin, place) > low.rfind(")", begin, place)
