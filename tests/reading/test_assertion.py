@@ -22,6 +22,7 @@ from simdx.reading.parts import findings_alone, in_brackets, new_clause, one_fin
         ("fell from swing, wrist fracture? swelling to L wrist", "swelling", "present"),
         ("Is this rash serious? It itches.", "rash", "present"),
         ("Dizzy when standing, is that normal?", "Dizzy", "present"),
+        ("Which is worse, whisky or beer?", "whisky", "present"),
         ("Sore throat? yes", "Sore throat", "present"),
         # doubt behind it, and over two
         ("hepatitis C antibody indeterminate.", "hepatitis C antibody", "possible"),

@@ -130,8 +130,10 @@ def queried(low: str, start: int, end: int) -> int:
     """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
     begin = max(start, low.rfind(",", start, end) + 1)
     words = low[begin:end].split()
-    asks = not 0 < len(words) <= _MOST_QUERIED or not _NO_FINDING.isdisjoint(words)
-    return end if asks or is_clause(words) or not words[-1].isalpha() else begin
+    if not 0 < len(words) <= _MOST_QUERIED or not _NO_FINDING.isdisjoint(words) or is_clause(words):
+        return end
+    asks = begin > start and not ASKING.isdisjoint(low[start:begin].split(None, 1)[:1])  # "Is it X, Y, or Z?"
+    return end if asks or not words[-1].isalpha() else begin
 
 
 def one_finding(low: str, begin: int, stop: int) -> int:
