@@ -282,7 +282,7 @@ class _Sentence:
         if self.events[j][WHAT] == AND:
             also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
             return (also and following in ARTICLES) or (either_or and not firm)
-        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?"):
+        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?", "likely", "probable"):
             return j not in self.closed  # "?PE, calf swelling" asks for one finding
         if assertion == FAMILY:  # "mother had breast cancer, no mass", but "mother has no gout, no lupus"
             said = self.low[self.events[at][FROM] : self.events[at][TO]]
