@@ -22,6 +22,7 @@ from simdx.reading.events import (
     COMMA,
     CONTINUING,
     DENYING,
+    DOUBTED,
     EITHER,
     END,
     FAMILY,
@@ -76,7 +77,6 @@ from simdx.reading.parts import (
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
-
 
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
@@ -375,8 +375,8 @@ class _Sentence:
     def _doubted(self, j: int, at: int) -> bool:
         """Whether what was doubted is denied in the end: "the fracture suspected on the film is excluded"."""
         doubt = self.events[j]
-        behind = doubt[WHAT] == BEHIND or (doubt[WORD] == "suspected" and doubt[FROM] > self.start)
-        return behind and doubt[MEANT] == POSSIBLE and self.events[at][MEANT] == NEGATED
+        said = doubt[MEANT] == POSSIBLE and self.low.endswith(DOUBTED, doubt[FROM], doubt[TO])
+        return said and doubt[FROM] > self.start and self.events[at][MEANT] == NEGATED
 
     def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
         """The scope of a trigger such as "in the past": what follows where it leads its clause, else what

@@ -82,6 +82,7 @@ CONTINUING = _set("CONTINUING")
 FILLERS = _set("FILLERS")
 SUBJECTS = _set("SUBJECTS")
 ANNOUNCING = _set("ANNOUNCING")
+DOUBTED = tuple(sorted(_set("DOUBTED")))
 STRONG_ENDS = _set("STRONG_ENDS")
 NUMBERS = _set("NUMBERS")
 ONE_BY_ONE = _set("NOTS") | {"without", "w/o"}  # they deny the next finding, and a list only if it is one
