@@ -220,6 +220,11 @@ def test_a_checklist_is_read_as_statements() -> None:
         "no a. heart is normal in size and shape, " * 20_000,
         "no a -b " * 40_000,
         "a ? b " * 60_000,
+        "my son has no a " * 20_000,
+        "no a or b (c, " + "d, " * 60_000,
+        "a suspected, but not confirmed " * 20_000,
+        "non-tender, " * 60_000,
+        "a, b? " * 60_000,
         "a: yes b " * 40_000,
     ],
 )

@@ -12,6 +12,7 @@ import re
 
 from simdx.reading.events import (
     AND,
+    ANNOUNCING,
     ANSWER,
     ARTICLES,
     BEHIND,
@@ -21,8 +22,10 @@ from simdx.reading.events import (
     COMMA,
     CONTINUING,
     DENYING,
+    DOUBTED,
     EITHER,
     END,
+    FAMILY,
     FILLERS,
     FREE_OF,
     FROM,
@@ -56,13 +59,25 @@ from simdx.reading.events import (
     tells,
 )
 from simdx.reading.marks import Mark, without_overlaps
-from simdx.reading.parts import closed_lists, describes, is_clause, is_finding, is_graded, is_listed, is_there
+from simdx.reading.parts import (
+    SAID,
+    closed_lists,
+    describes,
+    findings_alone,
+    in_brackets,
+    is_clause,
+    is_finding,
+    is_graded,
+    is_listed,
+    is_there,
+    new_clause,
+    one_finding,
+    queried,
+)
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
 
-
-_WORD = re.compile(r"[^\s,;.:()]+")
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
     r"over the|came|been|first|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
@@ -108,6 +123,10 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
                 section, meant = SECTIONS[name]
                 since = start = colon + 1
                 sections.append((since, section))
+        if sign == "?" and not denied_alone:
+            since_comma = queried(low, start, end)
+            if since_comma < end:
+                _add(marks, low, since_comma, end, POSSIBLE, (end, end + 1))
         joined = ":-/" if colon >= 0 else ""
         if not meant and not tells(sentence, words, joined):
             continue
@@ -182,6 +201,8 @@ class _Sentence:
             or events[at][WHAT] == SINGLE
             or events[at][MEANT] != NEGATED  # "no previous"
         )
+        # "No history of asthma or gout, wheeze": what stands behind the list is there.
+        closes = strict or (assertion == NEGATED and events[at][WORD] == "no")
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
         prior: list[str] = []  # the words of that part
@@ -200,15 +221,23 @@ class _Sentence:
                     listing
                     and assertion in (NEGATED, POSSIBLE)
                     and j - 1 not in self.closed
-                    and ((strict and either_or) or self._is_apart(at, j, words, prior, strict, listed))
+                    and (
+                        (
+                            closes
+                            and either_or
+                            and prior
+                            and not in_brackets(low, events[at][TO], before[FROM])
+                        )
+                        or self._is_apart(at, j, words, prior, strict, listed)
+                    )
                 ):
                     return before[FROM]  # "no rash or itch, throat red": the list was closed
                 listed, before = True, None
             if listed and not either_or and (len(words) > MOST_WORDS_LISTED or is_clause(words)):
                 return begin
             if self.unpunctuated and (narrow or assertion == NEGATED):
-                cut = self._one_finding(begin, stop) if narrow else self._has(begin, stop)
-                if cut < stop and not (event and event[WHAT] == OR and self._listed(cut, stop)):
+                cut = one_finding(low, begin, stop) if narrow else new_clause(low, begin, stop)
+                if cut < stop and not (event and event[WHAT] == OR and findings_alone(low, cut, stop)):
                     return cut
             if len(words) > MOST_WORDS:
                 return self._after_words(begin)
@@ -229,7 +258,8 @@ class _Sentence:
             elif assertion == NEGATED and not words and self._goes_on(j):
                 pass
             elif what == COLON:
-                if strict and words and "following" not in words:  # "no rash: no treatment needed"
+                # "no rash: no treatment needed", "r/o stroke: facial droop"
+                if (strict or assertion == POSSIBLE) and words and ANNOUNCING.isdisjoint(words):
                     return stop
             elif assertion < HYPOTHETICAL or assertion <= event[MEANT] or what == HERE:
                 return stop  # else as in "if there is no improvement", "family history is negative for"
@@ -252,8 +282,12 @@ class _Sentence:
         if self.events[j][WHAT] == AND:
             also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
             return (also and following in ARTICLES) or (either_or and not firm)
-        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?"):
+        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?", "likely", "probable"):
             return j not in self.closed  # "?PE, calf swelling" asks for one finding
+        if assertion == FAMILY:  # "mother had breast cancer, no mass", but "mother has no gout, no lupus"
+            said = self.low[self.events[at][FROM] : self.events[at][TO]]
+            own = "family" not in said and all(one[MEANT] != NEGATED for one in self.events[at + 1 : j])
+            return own and following in ("no", "nil", "denies", "without")
         if assertion != NEGATED:
             return False
         if following in ("w/", "with"):  # "w/o fever, w/ cough"
@@ -292,46 +326,19 @@ class _Sentence:
             )
         )
 
-    def _one_finding(self, begin: int, stop: int) -> int:
-        """Where the first finding ends, in text without punctuation."""
-        count = 0  # two words, or one that is known to be a finding
-        tail = False  # "in stool"
-        for word in _WORD.finditer(self.low, begin, stop):
-            said = word[0]
-            if said in TAILS:
-                tail = True
-            elif tail:
-                tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
-                count = 2
-            elif count >= 2:
-                return word.start()
-            else:
-                count += 2 if is_finding(said) else 1
-        return stop
-
-    def _listed(self, begin: int, stop: int) -> bool:
-        """Whether findings alone stand before an "or": "no fever chills or cough"."""
-        return all(is_finding(word) for word in self.low[begin:stop].split())
-
-    def _has(self, begin: int, stop: int) -> int:
-        """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
-        has = self.low.find(" has ", begin, stop)
-        before = self.low[begin:has].split()
-        return has if has > 0 and before and before[-1] not in STARTERS else stop
-
     def _last_word(self, stop: int) -> int:
         """Where the word before a place begins."""
         return max(self.low.rfind(" ", self.start, stop - 1) + 1, self.start)
 
     def _verb(self, begin: int, stop: int) -> int:
         """Where what belongs to somebody ends: at a verb."""
-        for word in _WORD.finditer(self.low, begin, stop):
+        for word in SAID.finditer(self.low, begin, stop):
             if word[0] in CLAUSE_VERBS:
                 return word.start()
         return stop
 
     def _after_words(self, begin: int) -> int:
-        for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):
+        for i, word in enumerate(SAID.finditer(self.low, begin, self.end)):
             if i + 1 == MOST_WORDS:
                 return word.end()
         return self.end
@@ -344,7 +351,9 @@ class _Sentence:
         whole = plural
         for j in range(at - 1, -1, -1):
             event = events[j]
-            if event[WHAT] == COMMA:
+            if (event[WHAT] == AND or event[WORD] == "but") and self._after_doubt(j, at):
+                whole = True
+            elif event[WHAT] == COMMA:
                 resolved = trigger[MEANT] == PAST and not low[event[TO] : trigger[FROM]].strip()
                 if not whole and not resolved:  # "anaemia, resolved"
                     return event[TO]
@@ -353,9 +362,21 @@ class _Sentence:
                 if not plural and (not before or is_clause(before)):  # "he was well, and fever was denied"
                     return event[TO]
                 whole = True
-            elif event[WHAT] not in (WITH, COLON):
+            elif event[WHAT] not in (WITH, COLON) and not self._doubted(j, at):
                 return event[TO]
         return self.start
+
+    def _after_doubt(self, j: int, at: int) -> bool:
+        """Whether a conjunction joins a denial to a doubt: "was considered, but excluded"."""
+        k = j - 1 - (self.events[j - 1][WHAT] == COMMA) if j else -1
+        between = self.low[self.events[k][TO] : self.events[j][FROM]].strip(" ,") if k >= 0 else "-"
+        return not between and self._doubted(k, at)
+
+    def _doubted(self, j: int, at: int) -> bool:
+        """Whether what was doubted is denied in the end: "the fracture suspected on the film is excluded"."""
+        doubt = self.events[j]
+        said = doubt[MEANT] == POSSIBLE and self.low.endswith(DOUBTED, doubt[FROM], doubt[TO])
+        return said and doubt[FROM] > self.start and self.events[at][MEANT] == NEGATED
 
     def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
         """The scope of a trigger such as "in the past": what follows where it leads its clause, else what

@@ -81,6 +81,8 @@ ARTICLES = _set("ARTICLES")
 CONTINUING = _set("CONTINUING")
 FILLERS = _set("FILLERS")
 SUBJECTS = _set("SUBJECTS")
+ANNOUNCING = _set("ANNOUNCING")
+DOUBTED = tuple(sorted(_set("DOUBTED")))
 STRONG_ENDS = _set("STRONG_ENDS")
 NUMBERS = _set("NUMBERS")
 ONE_BY_ONE = _set("NOTS") | {"without", "w/o"}  # they deny the next finding, and a list only if it is one
@@ -149,6 +151,7 @@ DENYING = frozenset(
     for word, rules in RULES.items()
     for rule in rules
     if rule.assertion == NEGATED
+    and not (word in EVERYDAY and "not" in rule.rest)  # "not" is among them itself
     for form in ((key for key in KEYS if key in rule.rest) if word in EVERYDAY else (word, f"{word}."))
 )
 _PLUS = re.compile(r"(?:^|\s)\+[a-z]")  # beside it, a minus denies

@@ -20,6 +20,14 @@ _NORMAL = re.compile(
     r"\b(?:within\s+normal\s+(?:limits|range)|normal|unremarkable|clear|intact|midline|wnl)\b"
     rf"(?:\s+bilaterally|\s+(?:in\s+)?(?:overall\s+)?{_SIDE}(?:(?:,|,?\s+and|\s+or)\s+{_SIDE})*)?"
 )
+_SOFT = r"(?:soft|non[- ]?tender|(?:non|not)-?\s?(?:distended|swollen))"
+_NORMAL_OR_SOFT = re.compile(rf"{_NORMAL.pattern}|\b(?:{_SOFT}(?:,|,?\s+and)?\s+)*{_SOFT}\b")
+# A soft belly is normal, a soft lump is a lump.
+_SOFT_WHERE = re.compile(
+    r"\b(?:abdo|abdomen|belly|tummy|stomach|calf|calves|spine|c-spine|neck|back|uterus|testes|hips?|"
+    r"joints?|thighs?|limbs?|compartments?)\b"
+)
+_SOFT_LUMP = re.compile(r"\b(?:mass|lump|swelling|nodes?|nodule|lesion|cyst|rash|area|in|on|of|with|it)\b")
 # Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
@@ -40,7 +48,9 @@ _LED = re.compile(
 _PLACE = r"on\s+(?:the\s+)?(?:right|left|both)\b|at\s+\d+\b(?!\s*(?:weeks?|months?|years?)\b)"
 _STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE})")
 _STOP_OR_AND = re.compile(
-    rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however)\b)", re.IGNORECASE
+    rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however|yet|"
+    r"according|today|throughout|again|so|per)\b)",
+    re.IGNORECASE,
 )
 _BOUNDARY = re.compile(
     r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE
@@ -55,13 +65,15 @@ def normal_in(text: str) -> list[tuple[int, int]]:
     """Start and end of each stretch that calls something normal, in order and apart."""
     out: list[tuple[int, int]] = []
     low = small(text)
+    pattern = _NORMAL_OR_SOFT if "tender" in low else _NORMAL  # the former takes longer
     for word in _WORDS:
         if word in low:
             break
     else:
-        return out
+        if pattern is _NORMAL:
+            return out
     done = 0
-    for found in _NORMAL.finditer(low):
+    for found in pattern.finditer(low):
         at, end = found.span()
         if at < done:
             continue
@@ -74,6 +86,10 @@ def normal_in(text: str) -> list[tuple[int, int]]:
             start = _subject(low, done, at - len(before) + gap.start())
         else:
             continue
+        if start >= 0 and low.startswith(("soft", "non", "not"), at):
+            said = low[start:at]
+            if not _SOFT_WHERE.search(said) or _SOFT_LUMP.search(said) or "non" not in found[0]:
+                start = -1
         if start >= 0:
             out.append((start, end))
             done = end

@@ -11,6 +11,7 @@ import re
 
 from simdx.reading.events import (
     AND,
+    ASKING,
     CLAUSE_VERBS,
     COMMA,
     FINDING_ENDINGS,
@@ -22,6 +23,7 @@ from simdx.reading.events import (
     REPORTED,
     STARTERS,
     STATES,
+    SUBJECTS,
     TAILS,
     TO,
     WITH,
@@ -41,6 +43,10 @@ _PLACED = re.compile(
 
 
 NONE = frozenset[int]()
+SAID = re.compile(r"[^\s,;.:()]+")  # a word as it stands in a text
+_NEAR = 500  # characters in which a bracket is looked for
+_MOST_QUERIED = 6  # words of a finding with a question mark behind it
+_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
 
 
 def closed_lists(
@@ -118,3 +124,49 @@ def is_graded(words: list[str]) -> bool:
 def describes(words: list[str]) -> bool:
     """Whether words are adjectives alone, which share a noun: "no severe, constant pain"."""
     return all(word in OPENERS or word in STATES for word in words)
+
+
+def queried(low: str, start: int, end: int) -> int:
+    """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
+    begin = max(start, low.rfind(",", start, end) + 1)
+    words = low[begin:end].split()
+    if not 0 < len(words) <= _MOST_QUERIED or not _NO_FINDING.isdisjoint(words) or is_clause(words):
+        return end
+    asks = begin > start and not ASKING.isdisjoint(low[start:begin].split(None, 1)[:1])  # "Is it X, Y, or Z?"
+    return end if asks or not words[-1].isalpha() else begin
+
+
+def one_finding(low: str, begin: int, stop: int) -> int:
+    """Where the first finding ends, in text without punctuation."""
+    count = 0  # two words, or one that is known to be a finding
+    tail = False  # "in stool"
+    for word in SAID.finditer(low, begin, stop):
+        said = word[0]
+        if said in TAILS:
+            tail = True
+        elif tail:
+            tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
+            count = 2
+        elif count >= 2:
+            return word.start()
+        else:
+            count += 2 if is_finding(said) else 1
+    return stop
+
+
+def findings_alone(low: str, begin: int, stop: int) -> bool:
+    """Whether findings alone stand before an "or": "no fever chills or cough"."""
+    return all(is_finding(word) for word in low[begin:stop].split())
+
+
+def new_clause(low: str, begin: int, stop: int) -> int:
+    """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
+    has = low.find(" has ", begin, stop)
+    before = low[begin:has].split()
+    return has if has > 0 and before and before[-1] not in STARTERS else stop
+
+
+def in_brackets(low: str, begin: int, place: int) -> bool:
+    """Whether a bracket that opened behind the first place is still open at the second."""
+    begin = max(begin, place - _NEAR)
+    return low.rfind("(", begin, place) > low.rfind(")", begin, place)
