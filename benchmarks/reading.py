@@ -18,7 +18,9 @@ made of them. The rules were mended on the development half again, and both halv
 
 `traps` (110, three quarters of them sentences that a simple reader gets wrong), `blind` (80), `notes` and `notes
 held back` (120 each) came with recipe 7, by other writers who had not seen the rules. `first_read` is what the
-rules of recipe 6 made of them. The rules were then mended for all but `notes held back`.
+rules of recipe 6 made of them; the rules were then mended for all four, with the misreads of the other halves,
+`held-out` among them, in view. `last` (150) was written by one more writer meanwhile and is the only half that the
+rules of today have not been mended for.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ GOLD = ROOT / "tests/data/reading_gold.jsonl"
 OUT = ROOT / "results/reading/assertion.json"
 HALVES = ("development", "held-out")
 KINDS = ("kinds", "kinds held back")
-OTHERS = ("traps", "blind", "notes", "notes held back")
+OTHERS = ("traps", "blind", "notes", "notes held back", "last")
 ADDED = ("fresh", "reserve", *KINDS, *OTHERS)
 ASSERTIONS = ("negated", "possible", "hypothetical", "past", "family")
 TOLD = (*ASSERTIONS, NORMAL)  # of the sentences that were added

@@ -42,7 +42,7 @@ from simdx.methods.fitted import CHUNK, AnswerTable, Settings, Simplex, joined
 from simdx.methods.outside import at_prior
 from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
-from simdx.reading import not_counted, split_sentences
+from simdx.reading import not_present, split_sentences
 from simdx.types import NONE_OF_THESE, Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ class Classifier:
         self, i: int, text: str, table: AnswerTable, parts: DecisionParts, evidence: tuple[Evidence, ...]
     ) -> Answer:
         names = self.panel.names
-        spans = not_counted(text, self.data.reading)
+        spans = not_present(text, self.data.reading)
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []

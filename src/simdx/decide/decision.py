@@ -51,6 +51,9 @@ class Facts:
     rival: tuple[str, float] | None = None  # an emergency that the label hides, and its probability
     text: str = ""
     foreign: bool = False  # it does not read as the language of the bank
+    silent: bool = False  # it states nothing that is present
+    # Label and probability that lead where the text is read without what is not stated as present.
+    stated: tuple[str, float] | None = None
 
 
 def decide(
@@ -97,6 +100,8 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
     rules = (*panel.review_rules, *(rule.to_rule() for rule in policy.review_rules))
     if facts.foreign:
         yield "the text does not read as English, the language of the simulated texts"
+    if facts.silent:
+        yield "the text states nothing as present: it is denied, past, normal or somebody else's"
     for rule in matching(rules, facts.text):
         yield rule.reason or f"the text matches the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):
@@ -176,6 +181,13 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
         n = len(facts.unexplained)  # not their words: reasons are logged, and a case's text is not
         flags = f" ({'; '.join(facts.red_flags)})" if facts.red_flags else ""
         yield f"{n} sentence{'s' * (n > 1)} not explained by '{label}'{flags}"
+    if facts.stated is not None:
+        name, p = facts.stated
+        yield (
+            f"what is stated as present speaks for '{name}' with only {percent(p)}"
+            if name == label
+            else (f"what is stated as present speaks for '{name}' ({percent(p)})")
+        )
     if facts.rival is not None:
         yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
     few = facts.effective_simulations

@@ -6,7 +6,7 @@ text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, dec
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simdx.abc.logs import expit
 from simdx.abc.prior import Prior
 from simdx.answer import (
     AlarmAnswer,
     DecisionAnswer,
     FlipAnswer,
     MissingFinding,
-    NearCondition,
     OutsideAnswer,
     RedFlagAnswer,
     SentenceEffect,
@@ -29,6 +27,7 @@ from simdx.answer import (
 )
 from simdx.decide import explain as why
 from simdx.decide.alarm import Alarms, outvoted
+from simdx.decide.beyond import beyond_of
 from simdx.decide.decision import Facts, decide, excluded
 from simdx.decide.policy import OTHER, UNTESTED, AcceptEvidence, Policy, too_few
 from simdx.decide.thresholds import TunedThresholds
@@ -37,7 +36,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.reading import is_english, split_sentences, states_own
+from simdx.reading import is_english, says_something, stated_now, states_own
 from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
@@ -57,20 +56,7 @@ class DecisionParts(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Beyond(NamedTuple):
-    """What else one answer may be."""
-
-    outside: OutsideAnswer | None = None
-    unexplained: tuple[str, ...] = ()  # sentences
-    red_flags: tuple[RedFlagAnswer, ...] = ()
-    rival: tuple[str, float] | None = None  # an emergency that comes near
-
-
-CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
-LIKELY = 0.01  # and its least probability
 ENOUGH = 50  # texts that tell a bank's language
-NEAREST = 3  # conditions that none of these may be, which are named
-LEAST_TOPIC = 0.01  # in a panel that is not about illness: less probable everyday topics are not named
 
 
 class Desk(TunedThresholds):
@@ -163,10 +149,14 @@ class Desk(TunedThresholds):
                 texts, table.posterior, prior,
                 lambda some, whole: self._answered(self._data.observe(some, whole), prior).posterior,
             )  # fmt: skip
+            if panel.is_clinical:  # what is denied, normal or a relative's is no support
+                sentences = [
+                    tuple(e for e in effects if e.effect <= 0 or states_own(e.text)) for effects in sentences
+                ]
         heard = [view.name for view in self.alarm.views] + [f"voice: {name}" for name in table.voices or ()]
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(of_labels)), of_labels.argmax(axis=1)].T.tolist()
-        beyond = self._beyond(observations, table)
+        beyond = beyond_of(self._fitted, observations, table)
         none = [None] * len(texts) if table.out_of_class is None else table.out_of_class.tolist()
         # One list for each fact; of what is not known there is none.
         known: dict[str, Any] = {
@@ -181,11 +171,19 @@ class Desk(TunedThresholds):
             "unexplained": [one.unexplained for one in beyond], "rival": [one.rival for one in beyond],
             "red_flags": [tuple(flag.words for flag in one.red_flags) for one in beyond], "text": texts,
             "foreign": [self._english and not is_english(text) for text in texts],
+            "silent": [panel.is_clinical and not says_something(stated_now(text)) for text in texts],
         }  # fmt: skip
         columns = {name: column for name, column in known.items() if column is not None}
         promise, out = self._promise(prior), []
-        for i, text in enumerate(texts):
-            facts = Facts(**{k: v[i] for k, v in columns.items()}, refuted=self.refuted, prior=prior)
+        every = [
+            Facts(**{k: v[i] for k, v in columns.items()}, refuted=self.refuted, prior=prior)
+            for i in range(len(texts))
+        ]
+        decisions = [decide(panel, facts, self.policy, promise) for facts in every]
+        for i, instead in self._stated(texts, decisions, of_labels, prior).items():
+            every[i] = replace(every[i], stated=instead)
+            decisions[i] = decide(panel, every[i], self.policy, promise)
+        for i, (text, facts) in enumerate(zip(texts, every, strict=True)):
             views = tuple(
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
@@ -193,7 +191,7 @@ class Desk(TunedThresholds):
             score, p_value = float(alarms.score[i]), float(alarms.p_value[i])
             out.append(
                 DecisionParts(
-                    decision=decide(panel, facts, self.policy, promise),
+                    decision=decisions[i],
                     alarm=AlarmAnswer(score=score, flag=bool(facts.alarm), p_value=p_value, views=views),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
@@ -207,64 +205,25 @@ class Desk(TunedThresholds):
             )
         return out
 
-    def _beyond(self, observations: Observations, table: AnswerTable) -> list[Beyond]:
-        """Which condition none of these may be, and the sentences that the leading label does not explain."""
-        world, found = self._fitted.world, self._fitted.calibration
-        if world is None or found is None or table.out_of_class is None:
-            return [Beyond()] * len(observations.texts)
-        compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
-        shares = world.shares(compared)
-        chances = table.out_of_class[:, None] * shares
-        clinical = self._data.panel.is_clinical  # beside other panels no illness is named
-        named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
-        urgent, margin = world.rivals(compared, lead)
-        rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # emergencies that are a kind of the label
-        near_by = np.where(kind, table.of_labels[rows, lead] * expit(margin), chances[rows, urgent])
-        asked = np.flatnonzero(table.out_of_class < table.of_labels.max(axis=1))
-        texts = [observations.texts[i] for i in asked]
-        marked = dict(
-            zip(asked.tolist(), self._marked(texts, lead[asked], compared.conditions[asked]), strict=True)
-        )
-        out: list[Beyond] = []
-        for i, chance in enumerate(chances):
-            order = np.argsort(-named[i])[:NEAREST].tolist()
-            order = [c for c in order if clinical or named[i, c] >= LEAST_TOPIC]
-            rival = None
-            if clinical and margin[i] > CLEAR and near_by[i] >= LIKELY:
-                rival = world.conditions[urgent[i]].name, float(near_by[i])
-                if not kind[i]:
-                    order = list(dict.fromkeys([*order, int(urgent[i])]))
-            near = tuple(
-                NearCondition(condition=one.name, probability=float(chance[c]), emergency=one.emergency)
-                for c, one in ((c, world.conditions[c]) for c in order)
-            )
-            out.append(Beyond(OutsideAnswer(nearest=near), *marked.get(i, ((), ())), rival))
-        return out
-
-    def _marked(
-        self, texts: list[str], lead: Int, conditions: Float
-    ) -> list[tuple[tuple[str, ...], tuple[RedFlagAnswer, ...]]]:
-        """Of each text: sentences that its leading label does not explain, and the red flags they state."""
-        world, found = self._fitted.world, self._fitted.calibration
-        if world is None or found is None or not texts:
-            return []
-        said, scale, out = list(map(split_sentences, texts)), found.unexplained, []
-        excess = [np.zeros(len(some)) for some in said] if scale is None else world.excess(said, lead)
-        for i, (text, sentences, by) in enumerate(zip(texts, said, excess, strict=True)):
-            stated = (
-                world.red_flags(text, int(lead[i]), conditions[i]) if self._data.panel.is_clinical else []
-            )
-            flags = tuple(
-                RedFlagAnswer(sentence=sentence, finding=finding, condition=of)
-                for sentence, finding, of in stated
-            )
-            most = math.inf if scale is None else scale.threshold(len(sentences))
-            flagged = {flag.sentence for flag in flags}
-            marked = (
-                s for s, b in zip(sentences, by, strict=True) if s in flagged or (b > most and states_own(s))
-            )
-            out.append((tuple(dict.fromkeys(marked)), flags))
-        return out
+    def _stated(
+        self, texts: Sequence[str], decisions: Sequence[DecisionAnswer], of_labels: Float, prior: Float
+    ) -> dict[int, tuple[str, float]]:
+        """Of answers that nothing else keeps from being accepted: what leads, with its probability among the
+        labels, where the text says otherwise without what is denied, past, normal or somebody else's."""
+        if not (self._cheap and self._data.panel.is_clinical):
+            return {}
+        passed = [i for i, one in enumerate(decisions) if one.action in ("accept", "likely")]
+        now = {i: said for i in passed if (said := stated_now(texts[i])) != texts[i]}
+        if not now:
+            return {}
+        seen = self._data.observe([*now.values()], [texts[i] for i in now])
+        among = self._answered(seen, prior).among_labels
+        names, lead = self._data.panel.names, among.argmax(axis=1).tolist()
+        return {
+            i: (names[k], float(p[k]))
+            for i, k, p in zip(now, lead, among, strict=True)
+            if k != of_labels[i].argmax() or p[k] < (self.policy.thresholds.confident or 0.0)
+        }
 
     def under(self, policy: Policy) -> Desk:
         """The same desk under another policy, with the same alarm."""

@@ -428,7 +428,6 @@ RESIDUAL_SPREAD = 1.5  # of the log odds of one text; two texts share it by thei
 THRESHOLD_SCALE, THRESHOLD_SCALE_INSIDE = 0.25, 0.08
 FURTHEST = 2.0  # that any of them but the residual may move
 SLIGHTLY = 1e-4  # by which the threshold is moved to see a slope
-RESAMPLES = 1_000
 
 
 def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
@@ -474,39 +473,54 @@ def calibrate_on(
     cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None, seed: int = 0
 ) -> Calibration:
     """What labelled cases (and some of none of the labels) and what was known without them give together."""
-    from simdx.metrics.calibration import ece
-    from simdx.metrics.resampling import bootstrap_intervals
+    from simdx.metrics.calibration import debiased_ece, ece
 
-    found = replace(fit_on(cases, base, beyond), basis="measured", n=len(cases.label_index), writers=0)
     rng = np.random.default_rng(seed)
     posterior, truth = crossfitted(cases, base, beyond, rng)
-    found = replace(found, accuracy=float((posterior.argmax(axis=1) == truth).mean()))
-    others = 0 if beyond is None else len(beyond.label_index)
-    if found.n + others < TELLING_CASES:
-        return replace(found, ece=None, ece_interval=None)
-    around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
-    known = around.low is not None and around.high is not None
-    return replace(
-        found,
-        ece=ece(posterior, truth).value,
-        ece_interval=(float(around.low or 0), float(around.high or 0)) if known else None,
+    right = posterior.argmax(axis=1) == truth
+    found = replace(
+        fit_on(cases, base, beyond), basis="measured", n=len(truth), writers=0, accuracy=float(right.mean())
     )
+    if found.n < TELLING_CASES:
+        return replace(found, ece=None, ece_interval=None)
+    _, low, high = debiased_ece(posterior, truth, rng)
+    most = max(high, _most_off(float(posterior.max(axis=1).mean()), int(right.sum()), found.n))
+    return replace(found, ece=ece(posterior, truth).value, ece_interval=(low, most))
+
+
+def _most_off(sure: float, right: int, n: int) -> float:
+    """By how much the mean confidence may differ from the share of right answers (95 %, Clopper and Pearson).
+
+    The error by bins cannot be less. It sees no doubt where few were asked and all answers were right.
+    """
+    from scipy.stats import beta
+
+    low = float(beta.ppf(0.025, right, n - right + 1)) if right else 0.0
+    high = float(beta.ppf(0.975, right + 1, n - right)) if right < n else 1.0
+    return max(sure - low, high - sure)
 
 
 def crossfitted(
     cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None, rng: np.random.Generator
 ) -> tuple[Float, Int]:
-    """Answers to the cases of the labels, each fifth by what the others say, and their labels."""
-    n = len(cases.label_index)
+    """Answers to the cases, each fifth by what the others say, and their outcomes. Where none of these is
+    weighed, the cases of no label are among them, as the last."""
+    n, n_labels = cases.likelihood.shape
     fold = rng.permutation(n) % FOLDS
-    used = [f for f in range(FOLDS) if (fold == f).any()]
-    apart = None if beyond is None else rng.permutation(len(beyond.label_index)) % FOLDS
+    weighed = beyond is not None and cases.log_odds(base) is not None and beyond.log_odds(base) is not None
+    apart = rng.permutation(0 if beyond is None else len(beyond.label_index)) % FOLDS
     rows, parts = [], []
-    for f in used:
-        kept = beyond if beyond is None or apart is None or (apart == f).all() else beyond.at(apart != f)
+    for f in range(FOLDS):
+        kept = beyond if beyond is None or (apart == f).all() else beyond.at(apart != f)
+        known = fit_on(cases.at(fold != f), base, kept)
         rows.append(np.flatnonzero(fold == f))
-        parts.append(cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, kept)))
-    return np.concatenate(parts)[np.argsort(np.concatenate(rows))], cases.label_index
+        parts.append(cases.at(fold == f).posterior(known))
+        if weighed and beyond is not None:
+            rows.append(n + np.flatnonzero(apart == f))
+            parts.append(beyond.at(apart == f).posterior(known))
+    order = np.concatenate(rows)
+    outcome = np.concatenate([cases.label_index, np.full(len(apart), n_labels)])
+    return np.concatenate(parts)[np.argsort(order)], outcome[np.sort(order)]
 
 
 def refuse_few(cases: Sequence[Case]) -> None:

@@ -188,9 +188,9 @@ def _without(text: str, cuts: list[tuple[int, int]]) -> str:
     return " ".join([*kept, text[at:]])
 
 
-def not_counted(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
-    """Start, end and assertion of what is not plainly present, where something of the text is left out."""
-    if way == PLAIN or as_read(text, way)[0] == text:
+def not_present(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
+    """Start, end and assertion of what is not plainly present; nothing where all is taken as said."""
+    if way == PLAIN:
         return ()
     marks = [(mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0]]
     normal = normal_in(text) if way in (FOUND, HEAVY) else []
@@ -216,16 +216,36 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
+_NOT_OWN = ("negated", "family")
+_NOT_NOW = (*_NOT_OWN, "past", "hypothetical")
+
+
 def states_own(sentence: str) -> bool:
     """Whether a sentence says of its patient more than what is denied or normal; not of a relative, say."""
-    reading = read(sentence)
+    rest = _less(sentence, _NOT_OWN)
+    return rest == sentence or says_something(rest)
+
+
+def stated_now(text: str) -> str:
+    """The text without what is denied, past, conditional, normal or somebody else's."""
+    return _less(as_read(text)[0], _NOT_NOW)
+
+
+def says_something(text: str) -> bool:
+    """Whether words enough are left of a text to go by."""
+    return len(re.findall(r"\w+", text)) >= _FEWEST_WORDS
+
+
+def _less(text: str, assertions: Sequence[str]) -> str:
+    """The text without what is so asserted, or normal."""
+    reading = read(text)
     cuts = [
         (min(mark.start, mark.trigger_start), max(mark.end, mark.trigger_end))
         for mark in reading.marks
-        if ASSERTIONS[mark.assertion] in ("negated", "family")
+        if ASSERTIONS[mark.assertion] in assertions
     ]
-    rest = _without(sentence, sorted([*cuts, *reading.normal]))
-    return rest == sentence or len(re.findall(r"\w+", rest)) >= _FEWEST_WORDS
+    cuts = sorted([*cuts, *reading.normal])
+    return _without(text, cuts) if cuts else text
 
 
 def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
