@@ -16,11 +16,11 @@ made of them. The rules were mended on the development half again, and both halv
 ("HIV negative.", "zero redness", "his sister's eczema"); sentences like those known were put into `kinds`.
 `first_read` is what the rules of recipe 5 made of both; the rules were then mended for `kinds` alone.
 
-`traps` (110, three quarters of them sentences that a simple reader gets wrong), `blind` (80), `notes` and `notes
-held back` (120 each) came with recipe 7, by other writers who had not seen the rules. `first_read` is what the
-rules of recipe 6 made of them; the rules were then mended for all four, with the misreads of the other halves,
-`held-out` among them, in view. `last` (150) was written by one more writer meanwhile and is the only half that the
-rules of today have not been mended for.
+`traps` (110, three quarters of them sentences that a simple reader gets wrong), `blind` (80), `notes` and
+`notes held back` (120 each) came with recipe 7, by other writers who had not seen the rules. `first_read` is
+what the rules of recipe 6 made of them. The rules were then mended for all four, with the misreads of the
+other halves in view, `held-out` among them. `last` (150), by one more such writer, was read once when they
+were done: it is the only half that the rules have not been mended for.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def main() -> None:
         "gold": str(GOLD.relative_to(ROOT)),
         "sentences": {half: len(rows) for half, rows in halves.items()},
         "us_a_text": costs(),
-        "first_read": {half: readers["simdx"][half] for half in KINDS}
+        "first_read": {half: readers["simdx"][half] for half in (*KINDS, *OTHERS)}
         | kept.get("first_read", readers["simdx"]["added"]),
         "readers": readers,
     }
