@@ -84,6 +84,7 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
         if row.get("label") is None or row["label"] in panel.names
     ]
     read = [read_reply(reply, panel) for reply in replies]
+    _refuse_foreign(read, panel)
     if replies and not any(rows for rows, _ in read):
         raise BadInput(
             "no text of a label was found in the reply: each needs its label before it, as 'LABEL | text'"
@@ -98,6 +99,16 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
         made = {"simulator": "chat", "answers": len(every)}
         files.write_rows(folder, panel, texts, others, found.rejected, made)
     return replace(found, unknown=sum((Counter(u) for _, u in read), Counter[str]()))
+
+
+def _refuse_foreign(read: Sequence[tuple[Sequence[ReplyText], Mapping[str, int]]], panel: Panel) -> None:
+    """Refuse replies without a text of a label, and mostly texts of labels that the panel does not have."""
+    rows = [row for some, _ in read for row in some]
+    unknown = sum((Counter(named) for _, named in read), Counter[str]())
+    if unknown and unknown.total() >= len(rows) and all(row.label is None for row in rows):
+        named = ", ".join(f"'{name}'" for name, _ in unknown.most_common(3))
+        said = f"no text in the reply has a label of panel '{panel.name}'"
+        raise BadInput(f"{said}: it labels them {named[:200]}. Is it a reply for another panel?")
 
 
 def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int) -> Gathered:
@@ -279,6 +290,8 @@ class _Reader:
                 flush()
                 self._cells(cells)
                 continue
+            if self._topic is None and len(cells) == 2 and len(cells[0].split()) <= 8 < len(cells[1]):
+                self.unknown[cells[0].strip("*\"' ")[:60]] += 1  # a label of another panel
             if self._heading(shown, rest, marked=mark is not None):
                 flush()
                 about, blank = self._topic, True

@@ -126,7 +126,9 @@ def with_real(data: PanelData, labelled: Sequence[Case], weight: float | None = 
     if data.embedded.background is None:  # there is nothing that those of none of the labels could join
         labelled = [case for case in labelled if case.label != NONE_OF_THESE]
     if not labelled:
-        raise BadInput("all real cases are none of these, and the bank has no background that they could join")
+        raise BadInput(
+            "all real cases are none of these, and the bank has no background that they could join"
+        )
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
     n = len(texts)
