@@ -132,7 +132,12 @@ def test_an_emergency_nearest_to_none_of_these_has_a_card(
     lead = told.posterior[told.label] * 0.1
     posterior = {**dict.fromkeys(told.posterior, lead), NONE_OF_THESE: 0.7}
     beyond = told.model_copy(
-        update={"outside": OutsideAnswer(nearest=(near,)), "out_of_class": 0.7, "posterior": posterior}
+        update={
+            "outside": OutsideAnswer(nearest=(near,)),
+            "out_of_class": 0.7,
+            "posterior": posterior,
+            "typicality": 0.1,
+        }
     )
     given = {"card_id": uuid.uuid4(), "base_url": "http://127.0.0.1", "read": "a note", "unread": ()}
     card = cds.emergency_card(beyond, load_panel(PANEL), **given)
@@ -140,7 +145,7 @@ def test_an_emergency_nearest_to_none_of_these_has_a_card(
     assert "**None of these; nearest: aortic dissection (emergency).**" in card["detail"]
     assert card["indicator"] == "warning"
     assert not {"suggestions", "selectionBehavior"} & card.keys()  # no label to record
-    for other in ({"emergency": False}, {"probability": 0.01}):
+    for other in ({"emergency": False}, {"probability": 0.2}):
         calm = OutsideAnswer(nearest=(near.model_copy(update=other),))
         assert (
             cds.emergency_card(beyond.model_copy(update={"outside": calm}), load_panel(PANEL), **given)

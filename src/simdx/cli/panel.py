@@ -80,6 +80,7 @@ def new(
         raise BadInput(f"{path} exists already: nothing was written; choose another name")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
+    refuse_twice(labels)
     write_atomically(path, scaffold(path.stem, labels, register, from_library(labels, register)))
     made = load_panel(path)
     unknown = [name for name in labels if meant_by(name) is None]
@@ -105,6 +106,18 @@ def new(
             f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
         ]
     return {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines
+
+
+def refuse_twice(labels: Iterable[str]) -> None:
+    """Two labels that are one condition of the library share all of its texts: nothing tells them apart."""
+    seen: dict[str, str] = {}
+    for name in labels:
+        match = meant_by(name)
+        other = seen.setdefault(match.condition.name, name) if match is not None else name
+        if match is not None and other != name:
+            raise BadInput(
+                f"'{other}' and '{name}' are both the library's '{match.condition.name}': leave one out"
+            )
 
 
 def near(name: str, medical: bool = True) -> str:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, SecretStr,
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
-from simdx.answer import NEAR, NO_PROMISE, Answer, action_words, leading
+from simdx.answer import NO_PROMISE, Answer, action_words, leading
 from simdx.service.audit_chain import Entry, patient_reference
 from simdx.service.auth import Caller
 from simdx.service.batching import Ask
@@ -32,6 +32,7 @@ SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
 # A hook is called for every chart, and most are about something else. A card names a label, so there is none
 # where the answer itself says that no label may apply: the same limits send it to review by default.
 NONE_IS_LIKELY = 0.5  # probability of none of these from which on that is the best guess
+EMERGENCY_IS_LIKELY = 0.25  # probability from which on the emergency nearest to none of these has a card
 UNLIKE = 0.01  # typicality below which the text is unlike any simulated description
 PREFETCH = {
     "patient": "Patient/{{context.patientId}}",
@@ -146,12 +147,16 @@ def why_no_card(answer: Mapping[str, Any]) -> str | None:
 def emergency_card(
     answer: Answer, panel: Panel, *, card_id: uuid.UUID, base_url: str, read: str, unread: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Of an answer that names no label of the panel: a card where the nearest condition is an emergency."""
+    """Where an answer names no label of the panel: a card if the nearest condition is an emergency.
+
+    None of a text that is unlike a case, or where many conditions are as near: most charts are about another
+    question, and a card at each would be read at none. The reason names the emergency all the same.
+    """
     near = answer.outside.nearest[:1] if answer.outside is not None else ()
     words = answer.outside_words
-    if words is None or not words.startswith(NONE_OF_THESE) or not near:
+    if words is None or not words.startswith(NONE_OF_THESE) or not near or not near[0].emergency:
         return None
-    if not near[0].emergency or near[0].probability < NEAR:
+    if near[0].probability < EMERGENCY_IS_LIKELY or (answer.typicality or 0.0) < UNLIKE:
         return None
     found = answer.to_json()
     return {
