@@ -2,12 +2,15 @@
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simdx.cli.quickstart import _inside
 from simdx.panels import load_source
+from simdx.types import Bank
+from simdx.upkeep import _background
 from tests.cli.conftest import Cli
 from tests.conftest import ROOT
 
@@ -224,6 +227,18 @@ def test_a_new_panel_is_told_the_three_ways(cli: Cli, tmp_path: Path) -> None:
     assert ways == sorted(ways)
     known = tmp_path / "known.yaml"
     assert "describes every label" in cli("panel", "new", known, "--label", "gout", "--label", "migraine").out
+
+
+def test_a_few_background_texts_are_not_good(toy_bank: Bank) -> None:
+    """Not even where the library stands beside them."""
+    states = {}
+    for n, world in ((0, True), (6, True), (6, False), (20, False), (20, True)):
+        bank = replace(toy_bank, background=tuple(f"text {i}" for i in range(n)))
+        link = _background(bank, None, "simdx bank ask", world=world)
+        states[n, world] = link.state
+        assert (link.mend is None) == (link.state == "good")
+    assert states == {(0, True): "good", (6, True): "fair", (6, False): "weak", (20, False): "good",
+                      (20, True): "good"}  # fmt: skip
 
 
 def test_packaged_panels_are_good(cli: Cli) -> None:

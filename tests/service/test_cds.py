@@ -107,7 +107,7 @@ def test_a_card_carries_posterior_uncertainty_decision_and_link(
 @pytest.mark.parametrize(
     ("action", "said", "indicator"),
     [
-        ("accept", "**Accept** (no error rate guaranteed): r.", "info"),
+        ("accept", "**Accept** (supported by labelled cases, no error rate guaranteed): r.", "info"),
         ("likely", "**Likely**: r.", "info"),
         ("test", "**Abstains: Test further**: r.", "warning"),
         ("review", "**Abstains: Send to review**: r.", "warning"),
