@@ -91,8 +91,9 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
         )
     every = list(dict.fromkeys([*stored, *(row for rows, _ in read for row in rows)]))
     found = judge(every, panel, per_label)
-    make_folder(folder)
-    files.write_jsonl(folder / STORE, (row._asdict() for row in every))
+    if every:  # a server that says nothing leaves nothing
+        make_folder(folder)
+        files.write_jsonl(folder / STORE, (row._asdict() for row in every))
     if found.usable:
         texts = [{"label": name, "text": text} for name, some in found.texts.items() for text in some]
         others = [{"condition": name or "unnamed", "text": text} for name, text in found.background]
@@ -102,13 +103,12 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
 
 
 def _refuse_foreign(read: Sequence[tuple[Sequence[ReplyText], Mapping[str, int]]], panel: Panel) -> None:
-    """Refuse replies without a text of a label, and mostly texts of labels that the panel does not have."""
+    """Refuse replies that have no text of a label, and mostly those of labels the panel does not have."""
     rows = [row for some, _ in read for row in some]
     unknown = sum((Counter(named) for _, named in read), Counter[str]())
     if unknown and unknown.total() >= len(rows) and all(row.label is None for row in rows):
         named = ", ".join(f"'{name}'" for name, _ in unknown.most_common(3))
-        said = f"no text in the reply has a label of panel '{panel.name}'"
-        raise BadInput(f"{said}: it labels them {named[:200]}. Is it a reply for another panel?")
+        raise BadInput(f"the reply is not for panel '{panel.name}', as it labels its texts {named}")
 
 
 def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int) -> Gathered:

@@ -82,8 +82,10 @@ class RealCases:
     def only(self, rows: Mask) -> RealCases:
         """These rows alone, centred as before."""
         texts = tuple(text for text, kept in zip(self.texts, rows, strict=True) if kept)
-        some = {"label_index": self.label_index[rows], "vectors": self.vectors[rows]}
-        return replace(self, texts=texts, weight=self.weight[rows], fold=self.fold[rows], **some)
+        label, vectors, weight = self.label_index[rows], self.vectors[rows], self.weight[rows]
+        return replace(
+            self, texts=texts, label_index=label, vectors=vectors, weight=weight, fold=self.fold[rows]
+        )
 
     def without(self, fold: int) -> RealCases:
         """The same without a fold of the archive, in rows and centre."""
