@@ -114,3 +114,13 @@ def test_the_calibration_error_of_an_answer_is_that_of_its_sentence() -> None:
     measured = replace(bare, basis="measured", n=30)
     assert measured.error_on_cases == (0.01, None)
     assert "50% of the labelled cases" in "; ".join(measured.failures())
+
+
+def test_what_is_no_text_and_no_prior_is_refused() -> None:
+    classifier = toy_classifier()
+    with pytest.raises(BadInput, match="give a text, or a list of texts"):
+        classifier.infer(5)
+    with pytest.raises(BadInput, match="a prior is a mapping of labels to probabilities"):
+        classifier.infer("a boat", [0.3, 0.3, 0.4])
+    with pytest.raises(BadInput, match="closed leaves none of these out"):
+        toy_classifier(closed=True, none_prior=0.1)

@@ -27,7 +27,7 @@ _STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits")  # of
 NEXT_TO_NOTHING = 0.005  # bits
 ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
 GENERAL_ACTIONS = {**ACTIONS, "test": "Check further"}  # of a panel that is not about illness
-NO_PROMISE = "no error rate guaranteed"
+NO_PROMISE = "supported by labelled cases, no error rate guaranteed"
 
 
 def leading(label: str, posterior: Mapping[str, float]) -> str:

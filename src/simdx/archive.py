@@ -96,6 +96,8 @@ def read_texts(path: Path) -> list[str]:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     paragraphs = [text for part in whole.split("\n\n") if (text := " ".join(part.split()))]
     lines = [text for line in whole.splitlines() if (text := line.strip())]
+    if not lines:
+        raise BadInput(f"{path.name} has no texts: give a text a line, or paragraphs")
     return [text[:LARGEST] for text in (paragraphs if len(paragraphs) > 1 else lines)]
 
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -123,6 +123,8 @@ class Classifier:
             closed: Leave none of these out: the labels share all probability, and nothing is accepted.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
+        if closed and none_prior is not None:
+            raise BadInput("closed leaves none of these out, so that it has no prior: give one of the two")
         if isinstance(panel, OpenedPanel):
             self._opened = panel
             self.settings = Settings(method=method, allow_remote=allow_remote, closed=closed, **settings)
@@ -266,6 +268,8 @@ class Classifier:
         dozen answers); `ask` adds the missing finding that is most worth knowing (the work of a
         hundred).
         """
+        if not isinstance(texts, Iterable):
+            raise BadInput("give a text, or a list of texts")
         several = [texts] if isinstance(texts, str) else list(texts)
         answers = self.infer_observed(self.observe(several), prior, explain=explain, ask=ask)
         return answers[0] if isinstance(texts, str) else answers
@@ -354,6 +358,8 @@ class Classifier:
             if len(prior.probabilities) != len(names):
                 raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")
             return prior
+        if not isinstance(prior, Mapping):
+            raise BadInput("a prior is a mapping of labels to probabilities, or a simdx.Prior")
         return Prior.from_probabilities(names, prior)
 
     def _answer(

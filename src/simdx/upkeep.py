@@ -233,9 +233,14 @@ def _background(bank: Bank, found: Calibration | None, ask: str, *, world: bool)
         return ChainLink(name, "missing", "no background texts, so none of these cannot be estimated", ask)
     auroc = None if found is None else found.auroc
     told = "" if auroc is None else f"; held-out unrelated texts are recognised (AUROC {auroc:.2f})"
-    says = f"{n} background texts{told}" if n else f"the rest of the library{told}"
-    weak = (n < LEAST_BACKGROUND and not world) or (auroc is not None and auroc < TOLD_APART)
-    return ChainLink(name, "weak", says, ask) if weak else ChainLink(name, "good", says, None)
+    few = 0 < n < LEAST_BACKGROUND
+    wanted = f" (at least {LEAST_BACKGROUND} are needed)" * few + " and the rest of the library" * (
+        few and world
+    )
+    says = f"{n} background texts{wanted}{told}" if n else f"the rest of the library{told}"
+    if (few and not world) or (auroc is not None and auroc < TOLD_APART):
+        return ChainLink(name, "weak", says, ask)
+    return ChainLink(name, "fair", says, ask) if few else ChainLink(name, "good", says, None)
 
 
 def _calibration(found: Calibration | None, calibrate: str, label_some: str) -> ChainLink:

@@ -44,6 +44,11 @@ classify text P --prior "oral mucocele"                 | LABEL=NUMBER
 classify text P --prior "oral mucocele=.7" "atrophic glossitis=.7" | at most 1
 classify text P --prior "oral mucocele=nan"             | finite number
 classify text P --none-prior 2                          | between 0 and 1
+classify text P --none-prior .1 --closed                | closed leaves none of these out
+panel show library                                      | simdx library show NAME
+panel calibrate tickets.yaml --ask empty.txt            | empty.txt has no texts
+classify text P --unlabelled empty.txt                  | empty.txt has no texts
+panel prevalence P --unlabelled few.txt                 | at least 30 texts
 classify text P --method magic                          | magic
 classify text P --engine steam                          | steam
 classify text P --kernel furry                          | furry
@@ -196,7 +201,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "empty.yaml": "", "broken.yaml": "labels: [a", "one.yaml": "labels: [a]\n",
         "tickets.yaml": "register: general\nlabels: [zzyzx one, zzyzx two]\n",
         "odd-policy.yaml": "thresholds: {confident: high}", "note.docx": "a case",
-        "empty.jsonl": "", "garbage.jsonl": "no json",
+        "empty.jsonl": "", "empty.txt": "\n", "few.txt": "A soft lip.\n", "garbage.jsonl": "no json",
         "good.jsonl": "\n".join(map(json.dumps, CASES)),
         "foreign.jsonl": "\n".join(json.dumps({**row, "label": "flu"}) for row in CASES),
         "unlabelled.csv": "text,label\nA soft lip,oral mucocele\nA hard lip,\n",

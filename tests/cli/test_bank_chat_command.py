@@ -55,6 +55,21 @@ def test_replies_become_the_panel_s_bank(cli: Cli, panel: Path, monkeypatch: pyt
     assert panel.read_text() == before  # it names its bank already
 
 
+def test_a_reply_for_another_panel_is_refused(cli: Cli, panel: Path, tmp_path: Path) -> None:
+    reply = tmp_path / "reply.txt"
+    reply.write_text(
+        "billing question | Why was I charged twice for the same month of my plan?\n"
+        "login problem | The page says my password is wrong, though I changed it today.\n"
+        "none of these (praise) | I only want to say that your shop is lovely.\n",
+        encoding="utf-8",
+    )
+    told = cli("bank", "import", panel, reply)
+    assert told.code == 2
+    assert "it labels its texts 'billing question', 'login problem'" in told.err
+    assert len(told.err.strip().splitlines()) == 1
+    assert not (tmp_path / "headaches-chat").exists()
+
+
 def test_a_server_is_asked_the_same(cli: Cli, panel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     replies = iter([REPLIES[0], REPLIES[2], *REPLIES[4:6]])
@@ -73,4 +88,7 @@ def test_a_server_is_asked_the_same(cli: Cli, panel: Path, monkeypatch: pytest.M
     assert len(asked) == 4  # until nothing new is to be expected: none of these stays short
     assert '- 2 for "migraine"' in asked[1]
     server.complete = lambda requests: ((i, Completion("No.")) for i, _ in enumerate(requests))
-    assert cli("bank", "ask", "--panel", panel, "--simulator", "openai:m@http://x").code == 1
+    unused = panel.with_name("unused.yaml")
+    unused.write_text(panel.read_text())
+    assert cli("bank", "ask", "--panel", unused, "--simulator", "openai:m@http://x").code == 1
+    assert not (panel.parent / "unused-chat").exists()  # a server that says nothing leaves nothing

@@ -158,7 +158,10 @@ def test_the_words_on_the_terminal(cli: Cli) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
     for word in ("oral mucocele", "none of these", "labelled cases"):
         assert word in ran.out
-    assert "Accept (no error rate guaranteed)" in ran.out or "Likely: not accepted automatically" in ran.out
+    assert (
+        "Accept (supported by labelled cases, no error rate guaranteed)" in ran.out
+        or "Likely: not accepted automatically" in ran.out
+    )
     assert not any(word in ran.out for word in ("aleatoric", "epistemic", "simplex", "α", "bits"))
     rest = cli("classify", CASE, *ORAL, "--verbose").out
     assert all(

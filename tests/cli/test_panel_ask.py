@@ -88,3 +88,15 @@ def test_lines_of_a_pipe_and_none_of_these(
     told = cli("panel", "calibrate", panel, "--ask", table, "--json").json
     assert (told["labelled"], told["needed"], told["calibration"]) == (2, FEWEST_CASES, None)
     assert {row["label"] for row in labels_of(panel)} == {"none of these"}
+
+
+def test_fewer_texts_than_are_needed_are_told_before_anything_is_asked(
+    cli: Cli, panel: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = panel.with_name("few.txt")
+    few.write_text("ripe apples on the tree\ndeep water under the boat\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("12"))
+    told = cli("panel", "calibrate", panel, "--ask", few)
+    assert f"These are too few: {FEWEST_CASES} labels are needed." in told.err
+    few.write_text(" \n")
+    assert "few.txt has no texts" in cli("panel", "calibrate", panel, "--ask", few).complaint

@@ -56,6 +56,25 @@ def test_outside_cases_give_the_evidence_that_accepting_needs(cli, tmp_path: Pat
     assert f"{found['accepted']} of 180 cases of the labels accepted" in " ".join(shown.split())
 
 
+def test_outside_cases_have_no_label_of_the_panel_and_few_support_nothing(cli, tmp_path: Path) -> None:
+    bank = Path(__file__).parents[2] / "src/simdx/panels/data/oral-lesions/bank.jsonl"
+    rows = [json.loads(line) for line in bank.read_text(encoding="utf-8").splitlines()]
+    data, file, outside = (tmp_path / name for name in ("cases.jsonl", "policy.yaml", "outside.jsonl"))
+    data.write_text(
+        "".join(f"{json.dumps({**row, 'text': row['text'][:120]})}\n" for row in rows), encoding="utf-8"
+    )
+    asked = ("policy", "tune", *ORAL, "--data", data, "--ood", outside, "--out", file)
+    heels = [{"text": f"The heel hurts on the first {i} steps."} for i in range(5)]
+    outside.write_text("".join(f"{json.dumps(row)}\n" for row in (*heels, rows[0])), encoding="utf-8")
+    said = "outside.jsonl: 1 outside cases have a label of the panel, the first of them case 6"
+    assert said in cli(*asked).complaint
+    assert not file.exists()
+    outside.write_text("".join(f"{json.dumps(row)}\n" for row in heels), encoding="utf-8")
+    told = cli(*asked).out
+    assert "likely  is the strongest decision: only 5 labelled outside cases; the minimum is 60" in told
+    assert "  accept  " not in told + cli("policy", "show", file).out
+
+
 def test_show_takes_the_bank_of_a_panel_without_one(cli, tmp_path: Path, private_home: Path) -> None:
     panel, bank = tmp_path / "p.yaml", tmp_path / "b.jsonl"
     panel.write_text("labels: [apple, river]\nembedder: hashing\n", encoding="utf-8")

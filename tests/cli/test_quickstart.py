@@ -2,12 +2,15 @@
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simdx.cli.quickstart import _inside
 from simdx.panels import load_source
+from simdx.types import Bank
+from simdx.upkeep import _background
 from tests.cli.conftest import Cli
 from tests.conftest import ROOT
 
@@ -88,6 +91,31 @@ def test_a_rehearsal_that_repeats_the_bank_is_left_out(tmp_path: Path) -> None:
         assert _inside(tmp_path) == given
 
 
+def test_labels_about_no_illness_are_not_told_of_diseases(cli: Cli, tmp_path: Path) -> None:
+    """Nor is a panel left that nothing can be done with unasked."""
+    ran = cli(
+        "quickstart", "billing question", "login problem", "--out", tmp_path / "p", "--yes", "--no-serve"
+    )
+    assert ran.code == 2
+    assert "the library does not know 'billing question'\n" in ran.err
+    assert "it knows" not in ran.err
+    assert "nearest" not in ran.err
+    assert not (tmp_path / "p").exists()
+    asked = cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "p", "--yes", "--no-serve")
+    assert "the library does not know 'odd ache'; nearest by meaning: " in asked.err
+
+
+def test_two_names_of_one_condition_are_refused(cli: Cli, tmp_path: Path) -> None:
+    labels = ("--label", "heart attack", "--label", "MI")
+    told = cli("panel", "new", tmp_path / "p.yaml", *labels)
+    assert told.code == 2
+    assert "'heart attack' and 'MI' are both the library's 'acute myocardial infarction'" in told.err
+    assert len(told.err.splitlines()) == 1
+    assert not (tmp_path / "p.yaml").exists()
+    assert cli("quickstart", *labels[1::2], "--out", tmp_path / "q", "--yes").code == 2
+    assert not (tmp_path / "q").exists()
+
+
 def test_an_interrupt_ends_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -110,7 +138,8 @@ def test_a_small_model_needs_a_line_and_does_not_propose_it(
     monkeypatch.setattr("simdx.bank.plan.voice_for", lambda _: "short")
     stuck = cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "a", *QUICK, "--yes")
     assert stuck.code == 2
-    assert f"simdx bank ask --panel {tmp_path / 'a'}" in stuck.err.splitlines()[-1]
+    assert "needs a line on migraine, odd ache: give it as 'LABEL=DESCRIPTION'" in stuck.err.splitlines()[-1]
+    assert not (tmp_path / "a").exists()
     typed("", "throbs on one side", "stabs behind an eye", "n")
     cli("quickstart", "migraine", "odd ache", "--out", tmp_path / "b", *QUICK)
     said = [label.description for label in load_source(tmp_path / "b").panel.labels]
@@ -198,6 +227,18 @@ def test_a_new_panel_is_told_the_three_ways(cli: Cli, tmp_path: Path) -> None:
     assert ways == sorted(ways)
     known = tmp_path / "known.yaml"
     assert "describes every label" in cli("panel", "new", known, "--label", "gout", "--label", "migraine").out
+
+
+def test_a_few_background_texts_are_not_good(toy_bank: Bank) -> None:
+    """Not even where the library stands beside them."""
+    states = {}
+    for n, world in ((0, True), (6, True), (6, False), (20, False), (20, True)):
+        bank = replace(toy_bank, background=tuple(f"text {i}" for i in range(n)))
+        link = _background(bank, None, "simdx bank ask", world=world)
+        states[n, world] = link.state
+        assert (link.mend is None) == (link.state == "good")
+    assert states == {(0, True): "good", (6, True): "fair", (6, False): "weak", (20, False): "good",
+                      (20, True): "good"}  # fmt: skip
 
 
 def test_packaged_panels_are_good(cli: Cli) -> None:

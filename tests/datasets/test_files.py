@@ -57,7 +57,7 @@ def test_jsonl_csv_and_parquet_give_the_same_cases(tmp_path: Path) -> None:
         ({"text": 5, "label": "x"}, "line 3: the text in 'text' is empty or not a string"),
         ({"text": "secret words", "label": ""}, "line 3: the label in 'label' is empty"),
         ({"text": "secret words"}, "line 3: no column 'label'"),
-        ({"text": "secret words", "label": "z"}, "line 3: the value of 'label' is not a label"),
+        ({"text": "secret words", "label": "z"}, "line 3: 'z' in 'label' is not a label of the panel (x, y)"),
         ({"id": "a", "text": "secret words", "label": "x"}, "the id in 'id' was used on line 1 already"),
         ({"id": True, "text": "secret words", "label": "x"}, "line 3: the id in 'id'"),
     ],
@@ -96,6 +96,18 @@ def test_every_wrong_label_is_told_and_a_short_one_quoted(tmp_path: Path) -> Non
     assert "5 rows in all, 'migrane' on line 3, 5 (did you mean 'migraine'?); empty" in said
     assert "on line 4; other words on line 6; 'gout' on line 7" in said
     assert "story" not in said
+
+
+def test_none_of_these_is_one_in_any_case_of_letters(tmp_path: Path) -> None:
+    rows = [{"text": "one", "label": "x"}, {"text": "two", "label": "None of these"}]
+    path = jsonl(tmp_path / "d.jsonl", rows)
+    assert [case.label for case in read_cases(path, labels=["x", "none of these"]).cases] == [
+        "x", "none of these",
+    ]  # fmt: skip
+    with pytest.raises(
+        BadInput, match=r"line 2: 'None of these' in 'label' is not a label of the panel \(x\)"
+    ):
+        read_cases(path, labels=["x"])
 
 
 @pytest.mark.parametrize(

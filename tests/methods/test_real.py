@@ -10,10 +10,10 @@ from simdx import BadInput, Prior
 from simdx.bank.files import write_jsonl
 from simdx.datasets import Dataset
 from simdx.evaluate import evaluate
-from simdx.methods import PanelData
+from simdx.methods import PanelData, Settings
 from simdx.methods.logistic import fit_logistic
 from simdx.methods.outside import BackgroundModel
-from simdx.methods.real_cases import WEIGHT, with_real
+from simdx.methods.real_cases import WEIGHT, Given, with_real
 from simdx.methods.recipe import LabelPosterior
 from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
@@ -152,3 +152,18 @@ def test_real_cases_of_none_of_the_labels_join_the_background(panel_data: PanelD
     )
     # the answer among labels does not hold them
     assert len(LabelPosterior(taught).comparison.label_index) == len(panel_data.bank.texts) + 1
+
+
+def test_cases_of_none_of_the_labels_are_left_out_without_a_background() -> None:
+    """They still calibrate; only where nothing is left is it an error."""
+    bare = builders.panel_data()
+    others = [Case(text, label=NONE_OF_THESE) for text in ("a stone wall", "a grey cloud", "a lamp")]
+    taught = with_real(bare, [*MOVED, *others])
+    assert taught.real.texts == tuple(case.text for case in MOVED)
+    assert taught.real.notes(3)[-1] == (
+        "real cases of none of the labels left out, as the bank has no background: 3"
+    )
+    both = Given([*MOVED, *others], calibration=[*MOVED, *others]).added_to(bare, Settings())
+    assert (both.calibration.basis, both.calibration.n) == ("measured", len(MOVED))
+    with pytest.raises(BadInput, match="all real cases are none of these"):
+        with_real(bare, others)

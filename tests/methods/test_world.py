@@ -215,3 +215,15 @@ def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: P
     answer = classifier.infer(cases[0]["text"])
     assert answer.label == "migraine"
     assert answer.decision.action != "accept"  # no labelled case has checked it
+
+
+def test_a_panel_without_a_bank_of_its_own_may_switch_the_library_off(
+    tmp_path: Path, private_home: Path
+) -> None:
+    """`world: false` changed nothing where the library describes the labels."""
+    file = tmp_path / "p.yaml"
+    for world in ("true", "false"):
+        file.write_text(f"labels: [gout, migraine]\nworld: {world}\n", encoding="utf-8")
+        answer = Classifier(file).infer("My big toe is hot, red and swollen since last night.")
+        assert answer.label == "gout"
+        assert (answer.out_of_class is not None) == (world == "true")

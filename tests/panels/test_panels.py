@@ -59,7 +59,8 @@ def test_a_minimal_panel_needs_only_label_names_and_prose_changes_no_identity(tm
     [
         ("labels: [a]", "at least two labels"),
         ("labels: [a, A]", "more than once"),
-        ("labels: ['  ', b]", "labels"),
+        ("labels: ['  ', b]", "label 1 has no name"),
+        ("labels: [a, {name: ''}]", "label 2 has no name"),
         ("labels: [a, {name: b, colour: red}]", "colour"),
         ("labels: [a, b]\nregister: shouting", "register"),
         ("labels: [a, b", "not valid YAML"),

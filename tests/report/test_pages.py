@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from simdx.answer import NearCondition, OutsideAnswer, SentenceEffect, TextSpan
+from simdx.answer import NearCondition, OutsideAnswer, RedFlagAnswer, SentenceEffect, TextSpan
 from simdx.classifier import Classifier
 from simdx.errors import MissingExtra
 from simdx.metrics.gaps import SMALL
@@ -108,6 +108,37 @@ def test_marks_of_a_text_and_the_nearest_condition(tmp_path: Path) -> None:
     bare = answer.model_copy(update={"spans": (), "unexplained": (), "outside": None})
     plain = render("tickets", [Section("one", text, bare)])
     assert not any(word in plain for word in ("struck through", "<s ", "unexplained'>", "nearest:"))
+
+
+def test_the_terminal_cuts_nothing_that_the_answer_itself_says(tmp_path: Path) -> None:
+    """At 80 columns: the emergency's name, the leading reason, the interval of the calibration, notes."""
+    answer = Classifier(*tickets(tmp_path)).infer("The parcel is late.")
+    names = ("spontaneous pneumothorax", "bacterial meningitis", "subarachnoid haemorrhage", "sepsis")
+    near = tuple(NearCondition(condition=name, probability=0.2, emergency=True) for name in names)
+    reason = "; ".join(f"reason {i} of the ones that say why this answer is not accepted" for i in range(6))
+    flag = RedFlagAnswer(sentence="It burned.", finding="a sudden pain in the chest and in the back",
+                         condition="acute coronary syndrome")  # fmt: skip
+    sentence = "calibration error 3 % on 300 labelled cases of a long name (95 % interval 0 to 4)"
+    calibration = answer.calibration.model_copy(update={"sentence": sentence})
+    decision = answer.decision.model_copy(
+        update={"action": "test", "reason": reason, "reasons": (reason, "b")}
+    )
+    provenance = answer.provenance.model_copy(update={"notes": ("a note " + "that is long " * 12 + "END",)})
+    said = answer.model_copy(update={
+        "outside": OutsideAnswer(nearest=near), "out_of_class": 0.98, "decision": decision,
+        "posterior": {"delivery": 0.01, "billing": 0.01, "none of these": 0.98},
+        "calibration": calibration, "provenance": provenance, "unexplained": ("It burned.",),
+        "red_flags": (flag,),
+    })  # fmt: skip
+    for verbose in (False, True):
+        console = Console(record=True, width=80, file=io.StringIO())
+        print_answer(said, console, verbose=verbose)
+        lines = console.export_text().splitlines()
+        assert max(map(len, lines)) <= 80
+        told = " ".join(" ".join(lines).split())
+        for part in (said.outside_words, reason, sentence, flag.words):
+            assert part in told
+        assert ("END" in told) == verbose
 
 
 # --------------------------------------------------------------------------- drawings

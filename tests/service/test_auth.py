@@ -193,6 +193,8 @@ def test_the_cards_link_works_with_the_token_that_got_the_card(card: Card) -> No
         for h in (headers[who] for who in ("own", "admin", "other"))
     )
     assert own.json()["record"]["id"] == answer
+    header = client.get(f"/v1/answers/{answer.removesuffix('.0')}", headers=headers["own"])  # as it was sent
+    assert header.json()["record"]["id"] == answer
     assert own.json()["record"]["answer"]["label"]
     assert admin.status_code == 200
     assert (other.status_code, kind(other)) == (404, "unknown-answer")

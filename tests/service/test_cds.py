@@ -7,8 +7,10 @@ import uuid
 import pytest
 from starlette.testclient import TestClient
 
+from simdx.answer import Answer, NearCondition, OutsideAnswer
 from simdx.panels import load_panel
 from simdx.service import cds
+from simdx.types import NONE_OF_THESE
 from tests.service.conftest import ASK, PANEL, TEXT
 from tests.service.test_fhir import check_assessment
 
@@ -105,7 +107,7 @@ def test_a_card_carries_posterior_uncertainty_decision_and_link(
 @pytest.mark.parametrize(
     ("action", "said", "indicator"),
     [
-        ("accept", "**Accept** (no error rate guaranteed): r.", "info"),
+        ("accept", "**Accept** (supported by labelled cases, no error rate guaranteed): r.", "info"),
         ("likely", "**Likely**: r.", "info"),
         ("test", "**Abstains: Test further**: r.", "warning"),
         ("review", "**Abstains: Send to review**: r.", "warning"),
@@ -120,6 +122,42 @@ def test_a_card_says_its_action(client: TestClient, action: str, said: str, indi
     )  # fmt: skip
     assert card["detail"].startswith(said)
     assert card["indicator"] == indicator
+
+
+def test_an_emergency_nearest_to_none_of_these_has_a_card(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Answer.model_validate(client.post("/v1/classify", json=ASK).json())
+    near = NearCondition(condition="aortic dissection", probability=0.4, emergency=True)
+    lead = told.posterior[told.label] * 0.1
+    posterior = {**dict.fromkeys(told.posterior, lead), NONE_OF_THESE: 0.7}
+    beyond = told.model_copy(
+        update={
+            "outside": OutsideAnswer(nearest=(near,)),
+            "out_of_class": 0.7,
+            "posterior": posterior,
+            "typicality": 0.1,
+        }
+    )
+    given = {"card_id": uuid.uuid4(), "base_url": "http://127.0.0.1", "read": "a note", "unread": ()}
+    card = cds.emergency_card(beyond, load_panel(PANEL), **given)
+    assert card["summary"] == "None of these; nearest: aortic dissection (emergency)"
+    assert "**None of these; nearest: aortic dissection (emergency).**" in card["detail"]
+    assert card["indicator"] == "warning"
+    assert not {"suggestions", "selectionBehavior"} & card.keys()  # no label to record
+    for other in ({"emergency": False}, {"probability": 0.2}):
+        calm = OutsideAnswer(nearest=(near.model_copy(update=other),))
+        assert (
+            cds.emergency_card(beyond.model_copy(update={"outside": calm}), load_panel(PANEL), **given)
+            is None
+        )
+
+    monkeypatch.setattr(Answer, "outside_words", "none of these; nearest: sepsis; also near: X (emergency)")
+    far = client.post(VIEW, json=invocation(prefetch={"d": note("Hypertension")})).json()
+    assert far["cards"] == []
+    assert far["extension"]["simdx"]["notes"][0].endswith("nearest: sepsis; also near: X (emergency)")
+    (card,) = client.post(VIEW, json=invocation()).json()["cards"]
+    assert "also near: X (emergency)" in card["detail"]
 
 
 @pytest.mark.parametrize("prefetch", [None, {}, {"documents": None, "conditions": None}])

@@ -84,20 +84,31 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
         if row.get("label") is None or row["label"] in panel.names
     ]
     read = [read_reply(reply, panel) for reply in replies]
+    _refuse_foreign(read, panel)
     if replies and not any(rows for rows, _ in read):
         raise BadInput(
             "no text of a label was found in the reply: each needs its label before it, as 'LABEL | text'"
         )
     every = list(dict.fromkeys([*stored, *(row for rows, _ in read for row in rows)]))
     found = judge(every, panel, per_label)
-    make_folder(folder)
-    files.write_jsonl(folder / STORE, (row._asdict() for row in every))
+    if every:  # a server that says nothing leaves nothing
+        make_folder(folder)
+        files.write_jsonl(folder / STORE, (row._asdict() for row in every))
     if found.usable:
         texts = [{"label": name, "text": text} for name, some in found.texts.items() for text in some]
         others = [{"condition": name or "unnamed", "text": text} for name, text in found.background]
         made = {"simulator": "chat", "answers": len(every)}
         files.write_rows(folder, panel, texts, others, found.rejected, made)
     return replace(found, unknown=sum((Counter(u) for _, u in read), Counter[str]()))
+
+
+def _refuse_foreign(read: Sequence[tuple[Sequence[ReplyText], Mapping[str, int]]], panel: Panel) -> None:
+    """Refuse replies that have no text of a label, and mostly those of labels the panel does not have."""
+    rows = [row for some, _ in read for row in some]
+    unknown = sum((Counter(named) for _, named in read), Counter[str]())
+    if unknown and unknown.total() >= len(rows) and all(row.label is None for row in rows):
+        named = ", ".join(f"'{name}'" for name, _ in unknown.most_common(3))
+        raise BadInput(f"the reply is not for panel '{panel.name}', as it labels its texts {named}")
 
 
 def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int) -> Gathered:
@@ -279,6 +290,8 @@ class _Reader:
                 flush()
                 self._cells(cells)
                 continue
+            if self._topic is None and len(cells) == 2 and len(cells[0].split()) <= 8 < len(cells[1]):
+                self.unknown[cells[0].strip("*\"' ")[:60]] += 1  # a label of another panel
             if self._heading(shown, rest, marked=mark is not None):
                 flush()
                 about, blank = self._topic, True

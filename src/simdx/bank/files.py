@@ -56,8 +56,6 @@ def bank_for(
         return chosen, read_bank(bank, chosen), source
     if source is None:
         raise BadInput("give a bank: a panel object ships none")
-    if not source.banks:  # the library describes the labels, and stands against them
-        chosen = replace(chosen, world=True)
     return chosen, packaged_bank(source), source
 
 

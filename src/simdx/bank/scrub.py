@@ -22,7 +22,13 @@ REPEATED_SHARE = 0.25  # share of word triples that repeat an earlier one at whi
 _REFUSAL = re.compile(
     r"\b(i(?:'m| am) sorry,? (?:but|i)|i (?:cannot|can't|can not|am unable to|won't) "
     r"(?:help|assist|provide|write|comply|fulfil)|as an ai\b|ai (?:language )?(?:model|assistant)|"
-    r"language model)",
+    r"language model|"
+    # A chatbot that speaks of itself; a person's text may well be about one, or be by an assistant.
+    r"as an? (?:\w+ )?(?:chat ?bot|bot|llm)\b,? (?:i|my)\b|"
+    r"as an? (?:(?:helpful|digital|online|automated) )?(?:virtual )?assistant,? i "
+    r"(?:have no|am not able|(?:do not|don't|cannot|can't) (?:have|own|feel|experience|provide|generate))\b|"
+    r"as an? (?:virtual|digital|automated) assistant\b|"
+    r"\bi(?:'m| am) (?:just |only |merely )?an? (?:\w+ )?(?:chat ?bot|llm|virtual assistant|ai)\b)",
     re.I,
 )
 _META = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +14,7 @@ from simdx.cli.options import File, Many, Told, verb
 from simdx.cli.output import Progress, note, prepare, say, say_model
 from simdx.datasets import Columns, Dataset, load_oral, open_data, read_cases
 from simdx.datasets.dataset import check_options, differentials
-from simdx.decide.policy import policy_data, policy_text, policy_words, read_policy
+from simdx.decide.policy import Policy, policy_data, policy_text, policy_words, read_policy
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.panels import load_panel
@@ -102,6 +103,12 @@ def _apart(
         return inside, outside
     packaged = ood == "oral-lesions" and not Path(ood).exists()
     more = load_oral().ood if packaged else read_cases(ood, columns=columns, labelled=False)
+    rows = enumerate(more.cases if more else (), 1)
+    if stated := [number for number, case in rows if case.fields.get(columns.label) in labels]:
+        raise BadInput(
+            f"{Path(ood).name}: {len(stated)} outside cases have a label of the panel, the first of them "
+            f"case {stated[0]}: an outside case has none"
+        )
     if outside is None or more is None:
         return inside, outside or more
     return inside, replace(more, cases=(*outside.cases, *more.cases))
@@ -162,7 +169,17 @@ def tune(
         )  # fmt: skip
     write_atomically(out, policy_text(found))
     note(f"wrote {out}")
-    return policy_data(found), *policy_words(found)
+    return policy_data(found), *_words(found)
+
+
+def _words(policy: Policy) -> Iterator[str]:
+    """A policy in words; evidence that supports no accepted answer is told as what is missing."""
+    missing = [] if policy.evidence is None else list(policy.evidence.shortcomings())
+    for line in policy_words(policy):
+        if missing and line.startswith("  accept  "):
+            yield f"  likely  is the strongest decision: {'; '.join(missing)}"
+        else:
+            yield line
 
 
 @verb(policy, "show")
@@ -184,7 +201,7 @@ def show_policy(
 
         desk = Classifier(panel, bank, allow_remote=allow_remote).desk
         found = replace(desk.policy, evidence=desk.evidence)
-    return policy_data(found), *policy_words(found)
+    return policy_data(found), *_words(found)
 
 
 # --------------------------------------------------------------------------- simdx review

@@ -168,17 +168,18 @@ class AnswerOptions(MethodOptions):
     budget: Annotated[int | None, Option(min=1, help="Most simulations or questions per case.")] = None
     network: Network = None
     real_cases: Annotated[File, "--real", "Your own labelled cases to learn from."] = None
-    unlabelled: Annotated[File, "Unlabelled cases to learn from."] = None
+    unlabelled: Annotated[File, "Unlabelled cases to learn from; in a .txt, a text a line."] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
         more |= {"real_cases": (), "unlabelled": ()}
         if self.real_cases or self.unlabelled:
+            from simdx.archive import read_texts
             from simdx.datasets import read_cases
 
             if self.real_cases:
                 more["real_cases"] = read_cases(self.real_cases, labels=outcomes(panel)).cases
             if self.unlabelled:
-                more["unlabelled"] = read_cases(self.unlabelled, labelled=False).texts
+                more["unlabelled"] = read_texts(self.unlabelled)
         return super().classifier(panel, **more)
 
 

@@ -80,6 +80,7 @@ def new(
         raise BadInput(f"{path} exists already: nothing was written; choose another name")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
+    refuse_twice(labels)
     write_atomically(path, scaffold(path.stem, labels, register, from_library(labels, register)))
     made = load_panel(path)
     unknown = [name for name in labels if meant_by(name) is None]
@@ -105,6 +106,18 @@ def new(
             f"  3  the embedded model ({weak_model_words(made, 40)}): '{build}'",
         ]
     return {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines
+
+
+def refuse_twice(labels: Iterable[str]) -> None:
+    """Two labels that are one condition of the library share all of its texts: nothing tells them apart."""
+    seen: dict[str, str] = {}
+    for name in labels:
+        match = meant_by(name)
+        other = seen.setdefault(match.condition.name, name) if match is not None else name
+        if match is not None and other != name:
+            raise BadInput(
+                f"'{other}' and '{name}' are both the library's '{match.condition.name}': leave one out"
+            )
 
 
 def near(name: str, medical: bool = True) -> str:
@@ -235,7 +248,15 @@ def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path) -> tu
     names = classifier.panel.names
     before = read_labelled(kept, names)
     show = [texts[i] for i in texts_to_ask(classifier, texts)]
+    new = [text for text in show if text not in before]
+    if not new and len(before) < FEWEST_CASES:
+        few = f"{len(before)} are labelled, and {FEWEST_CASES} are needed"
+        raise BadInput(f"no text of {ask.name} is left to label, beside those of the bank: {few}")
     note(f"{len(show)} of {len(texts)} texts, chosen by their scores; {len(before)} labelled so far.")
+    if len(before) + len(new) < FEWEST_CASES:
+        note(
+            f"These are too few: {FEWEST_CASES} labels are needed. Give more texts, now or in a further file."
+        )
     note(f"Labels and texts are saved in {kept} after every key. {FEWEST_CASES} or more are measured.")
     n = len(ask_labels(names, show, before, lambda labelled: write_labelled(kept, labelled)))
     told = {"panel": classifier.panel.name, "labelled": n, "needed": FEWEST_CASES, "kept": str(kept)}
@@ -318,11 +339,11 @@ def prevalence(
     seed: options.Seed = 0,
 ) -> Told:
     """Estimate the shares of the labels and of none of these in an archive, for use as priors."""
-    from simdx.archive import lines
+    from simdx.archive import lines, read_texts
     from simdx.archive import prevalence as found_in
     from simdx.datasets import read_cases
 
-    texts, known = read_cases(unlabelled, labelled=False).texts, options.outcomes(panel)
+    texts, known = read_texts(unlabelled), options.outcomes(panel)
     cases = () if data is None else read_cases(data, labels=known).cases
     found = found_in(chosen.classifier(panel, calibration_cases=cases), texts, cases, seed)
     return found, *lines(found)

@@ -19,7 +19,7 @@ from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
 from simdx.cli.options import Many, verb
 from simdx.cli.output import ask, note, say
-from simdx.cli.panel import from_library, near, register_of
+from simdx.cli.panel import from_library, near, refuse_twice, register_of
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
 from simdx.errors import BadInput
 from simdx.library import meant_by
@@ -61,7 +61,7 @@ def quickstart(
             raise BadInput(f"{file} exists with other labels: edit it, or give another --out")
         note(f"continuing with {file}")
     else:
-        _write_panel(file, given, register, yes)
+        _write_panel(file, given, register, yes, simulator)
     if simulator is None and not _has_bank(file):
         simulator = _chosen_way(file, per_label, yes)
         if simulator is None and not _has_bank(file):
@@ -93,7 +93,9 @@ def _step(what: str, *command: object) -> None:
 # --------------------------------------------------------------------------- the panel
 
 
-def _write_panel(file: Path, given: list[tuple[str, str]], register: str, yes: bool) -> None:
+def _write_panel(
+    file: Path, given: list[tuple[str, str]], register: str, yes: bool, simulator: str | None
+) -> None:
     """The panel file; labels that were not given and what the library does not know are asked for."""
     if not given and yes:
         raise BadInput(
@@ -102,17 +104,27 @@ def _write_panel(file: Path, given: list[tuple[str, str]], register: str, yes: b
     found = list(given)
     while not given and (name := ask(f"label {len(found) + 1} (Enter: no more): ")):
         found.append((name, ""))
+    medical = bool(register) or any((m := meant_by(name)) and m.condition.medical for name, _ in found)
     register = register or register_of(name for name, _ in found)
     parse_panel({"labels": [name for name, _ in found], "register": register}, where="not written")
     labels: dict[str, str] = {}
     for name, said in found:
         unknown = not said and meant_by(name) is None
         if unknown and register != "general":
-            note(f"the library does not know '{name}'; it knows {near(name)}")
+            note(f"the library does not know '{name}'" + (f"; nearest by meaning: {near(name)}" * medical))
         if unknown and not yes:
             said = ask(f"'{name}': another label, or a line that describes it (Enter: neither): ")
         other = unknown and said and meant_by(said) is not None and said not in dict(found)
         labels |= {said: ""} if other else {name: said}
+    refuse_twice(labels)
+    if yes:  # nobody will write the lines that a small model needs: said before anything is written
+        model = simulator or (None if all(map(meant_by, labels)) else plan.EMBEDDED)
+        silent = [name for name, said in labels.items() if not said]
+        if model is not None and silent and plan.voice_for(model) == "short":
+            raise BadInput(
+                f"{model} needs a line on {', '.join(silent)[:200]}: give it as 'LABEL=DESCRIPTION', or run "
+                "without --yes to take a chat model; nothing was written"
+            )
     make_folder(file.parent)
     title = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
     write_atomically(file, scaffold(title, labels, register, from_library(labels, register)))

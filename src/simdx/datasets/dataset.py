@@ -287,6 +287,8 @@ def _label(
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         return "", "empty or not a string"
     label = str(value).strip()
+    if labels is not None and label not in labels and label.casefold() == NONE_OF_THESE in labels:
+        label = NONE_OF_THESE
     return label, "" if labels is None or label in labels else _quoted(label, row, columns)
 
 
@@ -313,11 +315,13 @@ def _wrong_labels(file: str, wrong: Mapping[int, str], column: str, labels: Sequ
         meant = f" (did you mean '{near[0]}'?)" if near else ""
         said.append(f"{what} on line {', '.join(map(str, where[:5]))}{' …' * (len(where) > 5)}{meant}")
     known = f" ({', '.join(labels)})" if labels else ""
-    rows = f"{len(wrong)} rows" if len(wrong) > 1 else "a row"
-    return (
-        f"{file}, line {first}: the value of '{column}' is not a label of the panel{known}: "
-        f"{rows} in all, {'; '.join(said[:8])}"
-    )
+    refused = f"is not a label of the panel{known}"
+    if len(wrong) == 1:
+        lone = f"{wrong[first]} on line {first}"  # what follows it is the label that may be meant
+        value = f"{wrong[first]} in '{column}'" if wrong[first][0] == "'" else f"the value of '{column}'"
+        return f"{file}, line {first}: {value} {refused}{said[0].removeprefix(lone)}"
+    shown = "; ".join(said[:8])
+    return f"{file}, line {first}: the value of '{column}' {refused}: {len(wrong)} rows in all, {shown}"
 
 
 def _no_column(where: str, role: str, wanted: str, row: Mapping[str, Any]) -> str:

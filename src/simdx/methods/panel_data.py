@@ -72,6 +72,7 @@ class RealCases:
     weight: Float  # (m,) how many simulations each counts as
     fold: Int  # (m,) of a text of the archive; −1: a labelled case
     centre: Centre | None = None  # where there is an archive
+    left_out: int = 0  # labelled cases of none of the labels, where the bank has no background
 
     @property
     def inferred(self) -> Mask:
@@ -81,8 +82,9 @@ class RealCases:
     def only(self, rows: Mask) -> RealCases:
         """These rows alone, centred as before."""
         texts = tuple(text for text, kept in zip(self.texts, rows, strict=True) if kept)
-        return RealCases(
-            texts, self.label_index[rows], self.vectors[rows], self.weight[rows], self.fold[rows], self.centre
+        label, vectors, weight = self.label_index[rows], self.vectors[rows], self.weight[rows]
+        return replace(
+            self, texts=texts, label_index=label, vectors=vectors, weight=weight, fold=self.fold[rows]
         )
 
     def without(self, fold: int) -> RealCases:
@@ -103,6 +105,9 @@ class RealCases:
             said.append(f"{many} real labelled cases per label, {each}")
         if others:
             said.append(f"real cases of none of the labels beside the background: {others}")
+        if self.left_out:
+            why = "as the bank has no background"
+            said.append(f"real cases of none of the labels left out, {why}: {self.left_out}")
         if self.centre is not None:
             learnt = self.weight[self.inferred].sum()
             said.append(

@@ -3,7 +3,8 @@
 labelled  Cases enter both scores as weighted simulations. How many simulations one counts as was fixed on
           simulated text before any real case was used: with one bank as the simulator and the other as the
           real cases, every weight above one only made the answers less certain of the truth
-          (results/real_cases). A case may also be known to be none of these: it joins the background
+          (results/real_cases). A case may also be known to be none of these: it joins the background,
+          and where the bank has none it is left out, though it still calibrates
 archive   Real text is not written as simulated text is. So the archive's mean, drawn a little towards the
           simulations', is taken out of real text in both representations (*centring*). The recipe, so
           centred, answers every text of the archive, which then stands beside the simulations of each label
@@ -121,13 +122,21 @@ def with_real(data: PanelData, labelled: Sequence[Case], weight: float | None = 
             raise BadInput(f"real case {i + 1} has no label of panel '{data.panel.name}'")
         if not case.text.strip():
             raise BadInput(f"real case {i + 1} is empty")
-        if position[str(case.label)] == len(names) and data.embedded.background is None:
-            raise BadInput(f"real case {i + 1} is none of these, and the bank has no background to join")
+    given = len(labelled)
+    if data.embedded.background is None:  # there is nothing that those of none of the labels could join
+        labelled = [case for case in labelled if case.label != NONE_OF_THESE]
+    if not labelled:
+        raise BadInput(
+            "all real cases are none of these, and the bank has no background that they could join"
+        )
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
     n = len(texts)
     vectors = data.observe(texts).vectors  # not from the cache: nothing of real cases is written
-    return data.with_real(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
+    apart = given - n
+    return data.with_real(
+        RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1), left_out=apart)
+    )
 
 
 def calibrated_beside(data: PanelData, labelled: Sequence[Case], weight: float | None = None) -> PanelData:
@@ -138,7 +147,12 @@ def calibrated_beside(data: PanelData, labelled: Sequence[Case], weight: float |
     refuse_few(labelled)
     found = with_real(calibrated(data), labelled, weight)
     rehearsed = replace(found, real=None)
-    by_them = measured_on(rehearsed, labelled, lambda some: with_real(rehearsed, some, weight))
+
+    def beside(some: Sequence[Case]) -> PanelData:
+        joins = data.embedded.background is not None or any(case.label != NONE_OF_THESE for case in some)
+        return with_real(rehearsed, some, weight) if joins else rehearsed
+
+    by_them = measured_on(rehearsed, labelled, beside)
     return replace(found, calibration=by_them)
 
 
@@ -173,6 +187,7 @@ def with_archive(
             np.concatenate([real.weight, weight * share[text_of, label]]),
             np.concatenate([real.fold, [fold_of(texts[i]) for i in text_of]]).astype(np.int64),
             real.centre,
+            real.left_out,
         )
     )
 

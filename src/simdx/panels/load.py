@@ -58,6 +58,10 @@ def load_source(name_or_path: str | Path) -> PanelSource:
         path = Path(f"{name}.yaml")  # as the page and the service name it
     if not os.path.isfile(path):
         said = f"unknown panel '{name[:200]}': choose"
+        if name == "library":
+            raise BadInput(
+                "the library is no panel: see 'simdx library search WORDS' and 'simdx library show NAME'"
+            )
         if not name:
             said = "say which panel with --panel:"
         elif os.path.isdir(name):
@@ -122,9 +126,16 @@ def problems_of(path: Path) -> list[str]:
     return []
 
 
+def _said(value: object) -> bool:
+    """Is there anything but white space?"""
+    return value is not None and str(value).strip() != ""
+
+
 def _phrase(problem: Any) -> str:
     """One problem pydantic found, as a person would say it."""
     place = ".".join(str(part) for part in problem["loc"])
+    if problem["loc"][:1] == ("labels",) and problem["loc"][2:] == ("name",) and not _said(problem["input"]):
+        return f"label {problem['loc'][1] + 1} has no name"
     if problem["type"] == "extra_forbidden":
         of_label = len(problem["loc"]) > 1 and problem["loc"][0] == "labels"
         inside: type[BaseModel] = LabelFile if of_label else PanelFile

@@ -1,4 +1,7 @@
-"""An answer in the terminal: at most twelve lines of 80 columns, and the rest on request."""
+"""An answer in the terminal: about a dozen lines of 80 columns, and the rest on request.
+
+Quoted texts are cut to a line. What the answer itself says is wrapped, never cut.
+"""
 
 import math
 import re
@@ -40,7 +43,7 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False, tex
     found = answer.calibration
     rests = "calibration unknown" if found is None else found.sentence
     who = answer.panel if answer.method == "auto" else f"{answer.panel}, {answer.method}"
-    _line(console, f"{who}: {rests}", style="dim")
+    _wrapped(console, f"{who}: {rests}", style="dim")
 
 
 def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
@@ -74,10 +77,9 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
         hidden = len(given) - 1 if reasons == 1 and i == 0 else 0
         more = f" [dim](and {hidden} more reason{'s' * (hidden > 1)})[/]" if hidden else ""
         head = f"[bold {colour}]{said}:[/] " if i == 0 else "  also: "
-        room = 2 * console.width - len(said) - (22 if hidden else 4) - 8
         if reasons == 1:  # red flags follow below
             reason = reason.removesuffix(f" ({'; '.join(flag.words for flag in answer.red_flags)})")
-        console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
+        console.print(head + escape(_flat(reason)) + more)
 
 
 def _print_beyond(answer: Answer, console: Console, text: str, whole: bool) -> None:
@@ -86,13 +88,13 @@ def _print_beyond(answer: Answer, console: Console, text: str, whole: bool) -> N
     Red flags are never cut off.
     """
     if (said := answer.outside_words) is not None:
-        _line(console, said, lead="  ", style="bold")
+        _wrapped(console, said, lead="  ", style="bold")
     for sentence in answer.unexplained if whole else answer.unexplained[:2]:
         said = sentence if whole else _short(sentence, console.width - 23)
         console.print(f"  not explained: “{escape(said)}”")
         for flag in answer.red_flags:
             if flag.sentence == sentence:
-                console.print(f"    {escape(flag.words)}")
+                _wrapped(console, flag.words, lead="    ")
     denied = [text[span.start : span.end] for span in answer.spans if span.assertion == "negated"]
     if text and denied:
         console.print("  denied: " + ", ".join(f"[strike]{escape(_short(one, 30))}[/]" for one in denied[:6]))
@@ -110,7 +112,7 @@ def _part(part: SentenceEffect, answer: Answer, text: str, lead: str, room: int)
 def _print_sentences(answer: Answer, console: Console, text: str) -> None:
     parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:2]
     if answer.sentences and not parts:
-        _line(console, f"no single sentence changes '{answer.label}' by 1 %", lead="  ")
+        _wrapped(console, f"no single sentence changes '{answer.label}' by 1 %", lead="  ")
     for part in parts:
         effect = f"{'+' if part.effect > 0 else '−'}{abs(100 * part.effect):.0f} %"
         lead = f"  {effect:>6}  "
@@ -157,7 +159,7 @@ def _print_rest(answer: Answer, console: Console, text: str) -> None:
         became = f"  would become '{escape(answer.flip.label)}'"
         console.print(f"{became} if '{escape(answer.label)}' had a prior below {below}")
     for note in answer.provenance.notes:
-        console.print(f"  note: {escape(note)}")
+        _wrapped(console, f"note: {note}", lead="  ")
     if answer.evidence:
         shares = any(item.share is not None for item in answer.evidence)
         console.print(f"  nearest simulations (distance{', share of the answer' if shares else ''}):")
@@ -185,11 +187,22 @@ def _line(console: Console, text: str, lead: str = "", style: str = "") -> None:
     console.print(Text(lead + _short(text, console.width - len(lead)), style=style), no_wrap=True)
 
 
+def _wrapped(console: Console, text: str, lead: str = "", style: str = "") -> None:
+    """As many lines as it takes, each after the lead."""
+    for line in Text(_flat(text), style=style).wrap(console, console.width - len(lead)):
+        line.rstrip()
+        console.print(Text(lead).append_text(line), no_wrap=True)
+
+
 def escape(text: str) -> str:
     """Words of a case or a label as they may be printed: no markup of rich's, no control of the terminal."""
     return escape_markup(plain(text))
 
 
+def _flat(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
 def _short(text: str, limit: int = 150) -> str:
-    flat = " ".join(plain(text).split())
+    flat = _flat(text)
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"

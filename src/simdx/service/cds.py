@@ -16,7 +16,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, SecretStr,
 from pydantic_core import PydanticCustomError
 
 from simdx import __version__
-from simdx.answer import NO_PROMISE, action_words, leading
+from simdx.answer import NO_PROMISE, Answer, action_words, leading
 from simdx.service.audit_chain import Entry, patient_reference
 from simdx.service.auth import Caller
 from simdx.service.batching import Ask
@@ -32,6 +32,7 @@ SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
 # A hook is called for every chart, and most are about something else. A card names a label, so there is none
 # where the answer itself says that no label may apply: the same limits send it to review by default.
 NONE_IS_LIKELY = 0.5  # probability of none of these from which on that is the best guess
+EMERGENCY_IS_LIKELY = 0.25  # probability from which on the emergency nearest to none of these has a card
 UNLIKE = 0.01  # typicality below which the text is unlike any simulated description
 PREFETCH = {
     "patient": "Patient/{{context.patientId}}",
@@ -143,6 +144,44 @@ def why_no_card(answer: Mapping[str, Any]) -> str | None:
     return None
 
 
+def emergency_card(
+    answer: Answer, panel: Panel, *, card_id: uuid.UUID, base_url: str, read: str, unread: Sequence[str]
+) -> dict[str, Any] | None:
+    """Where an answer names no label of the panel: a card if the nearest condition is an emergency.
+
+    None of a text that is unlike a case, or where many conditions are as near: most charts are about another
+    question, and a card at each would be read at none. The reason names the emergency all the same.
+    """
+    near = answer.outside.nearest[:1] if answer.outside is not None else ()
+    words = answer.outside_words
+    if words is None or not words.startswith(NONE_OF_THESE) or not near or not near[0].emergency:
+        return None
+    if near[0].probability < EMERGENCY_IS_LIKELY or (answer.typicality or 0.0) < UNLIKE:
+        return None
+    found = answer.to_json()
+    return {
+        **_shown(card_id, panel, base_url, words, urgent=True),
+        "detail": _detail(found, panel, read, unread, words),
+    }
+
+
+def _shown(card_id: uuid.UUID, panel: Panel, base_url: str, summary: str, *, urgent: bool) -> dict[str, Any]:
+    """What every card has."""
+    address = f"{base_url}/#answer={card_id.hex}.0"
+    short = summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…"
+    return {
+        "uuid": str(card_id),
+        "summary": short[:1].upper() + short[1:],
+        "indicator": "warning" if urgent else "info",
+        "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
+        "overrideReasons": [
+            {"code": code, "system": "urn:simdx:override-reason", "display": said}
+            for code, said in OVERRIDE_REASONS.items()
+        ],
+        "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
+    }
+
+
 def card(
     answer: Mapping[str, Any],
     panel: Panel,
@@ -152,40 +191,36 @@ def card(
     assessment: Mapping[str, Any],
     read: str,
     unread: Sequence[str],
+    also: str | None = None,
 ) -> dict[str, Any]:
-    """One card; `read` names the resource the text came from, `unread` those left out, and why."""
+    """One card; `read` names the resource the text came from, `unread` those left out, and why; `also` is
+    what the text may be besides."""
     label, action = answer["label"], answer["decision"]["action"]
     missed = [one.name for one in panel.labels if one.must_not_miss]
     urgent = action in ("test", "review") or label in missed
     summary = f"{action_words(action, panel.is_clinical)}: {leading(label, answer['posterior'])}"
     said = "Create a preliminary RiskAssessment with the whole posterior"
     create = {"type": "create", "description": said, "resource": assessment}
-    address = f"{base_url}/#answer={card_id.hex}.0"
     return {
-        "uuid": str(card_id),
-        "summary": summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…",
-        "detail": _detail(answer, panel, read, unread),
-        "indicator": "warning" if urgent else "info",
-        "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
+        **_shown(card_id, panel, base_url, summary, urgent=urgent),
+        "detail": _detail(answer, panel, read, unread, also),
         "suggestions": [{
             "label": "Record this assessment", "uuid": str(uuid.uuid5(card_id, "record")),
             "isRecommended": False, "actions": [create],
         }],
         "selectionBehavior": "any",
-        "overrideReasons": [
-            {"code": code, "system": "urn:simdx:override-reason", "display": said}
-            for code, said in OVERRIDE_REASONS.items()
-        ],
-        "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
     }  # fmt: skip
 
 
-def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
+def _detail(
+    answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str], also: str | None = None
+) -> str:
     decision = answer["decision"]
     action = decision["action"]
     said = f"{'Abstains: ' if action in ('test', 'review') else ''}{action_words(action, panel.is_clinical)}"
     promise = f" ({decision['promise'] or NO_PROMISE})" if action == "accept" else ""
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
+    lines += [f"**{also[0].upper()}{also[1:]}.**", ""] if also else []
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]
     for label, p in sorted(answer["posterior"].items(), key=lambda item: -item[1]):
@@ -265,8 +300,16 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
         return Json(nothing)
 
     def write(told: Ask) -> bytes:
-        answer = told.answers[0].to_json()
+        found = told.answers[0]
+        answer, near = found.to_json(), found.outside_words
+        made_of: Any = {
+            "card_id": uuid.UUID(hex=request_id(request)), "base_url": state.base_url(request),
+            "read": source.words, "unread": unread,
+        }  # fmt: skip
         if why := why_no_card(answer):
+            if (urgent := emergency_card(found, panel, **made_of)) is not None:
+                return dump(reply([urgent], [f"No card of a label: {source.words} is {why}"]))
+            why = f"{why}; {near}" if near else why
             return dump(reply([], [f"No card: {source.words} is {why}", *unread]))
         encounter = {"reference": f"Encounter/{people['encounter']}"} if "encounter" in people else None
         basis = {"reference": source.reference, "display": source.words} if source.reference else None
@@ -274,11 +317,7 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
             answer, panel, text=text, answer_id=answer_id, encounter=encounter, basis=basis,
             subject={"reference": f"Patient/{patient}"},
         )  # fmt: skip
-        made = card(
-            answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
-            assessment=assessment, read=source.words, unread=unread,
-        )  # fmt: skip
-        return dump(reply([made]))
+        return dump(reply([card(answer, panel, assessment=assessment, also=near, **made_of)]))
 
     ask = state.asked(
         request, caller, name, state.registry.methods[0], None, [text], kind="cds", write=write,

@@ -43,6 +43,9 @@ MOST_TEXTS = 256
 MOST_LABELS = 20  # of a panel made of the library
 COVERAGE = 0.9  # of intervals
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
+AnswerHeader = Annotated[
+    str, Field(pattern=r"^[0-9a-f]{32}(\.[0-9]{1,4})?$")
+]  # without the number of the text: its first
 Name = Annotated[str, Field(min_length=1, max_length=200)]  # of the library
 
 
@@ -292,7 +295,7 @@ async def ask(request: Request, caller: MayClassify) -> Response:
 )
 async def feedback(request: Request, caller: MayClassify) -> Response:
     body, state = parse(FeedbackBody, request), state_of(request)
-    found = await state.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
+    found = await state.find(body.answer, caller)
     if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
     names = state.registry.panel(found.panel).names
@@ -308,7 +311,7 @@ async def feedback(request: Request, caller: MayClassify) -> Response:
 @router.get(
     "/v1/answers/{answer}", summary="What the audit log has of one answer: for the caller it was given to"
 )
-async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
+async def answer(answer: AnswerHeader, request: Request, caller: MayClassify) -> Response:
     return Json({"record": (await state_of(request).find(answer, caller)).to_json()})
 
 

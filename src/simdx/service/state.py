@@ -222,8 +222,11 @@ class AppState:
     async def find(
         self, answer: str, caller: Caller, said: str = "No answer with this id is in the audit log."
     ) -> AuditRecord:
-        """A record this caller may read or judge. Another tenant's is as if it were not there."""
-        found = await asyncio.to_thread(self.log().find, answer)
+        """A record this caller may read or judge. Another tenant's is as if it were not there.
+
+        The header of an answer names its request: of several texts, the first.
+        """
+        found = await asyncio.to_thread(self.log().find, answer if "." in answer else f"{answer}.0")
         mine = found is not None and found.caller == caller.name and caller.may_ask(found.panel)
         if found is None or not (mine or "admin" in caller.scopes):
             raise Problem("unknown-answer", said)

@@ -22,7 +22,7 @@ export function showDecision(answer, words) {
   const toldAlready = words.outside?.startsWith("also possible") && reasons.some((r) => r.includes("(emergency)"));
   tell("decision-outside", words.outside && !toldAlready ? sentence(words.outside) : null);
   $("decision-outside").classList.toggle("emergency", answer.outside?.nearest.some((near) => near.emergency && words.outside?.includes(near.condition)) ?? false);
-  const promised = action === "accept" ? promise ?? "no error rate guaranteed" : null;
+  const promised = action === "accept" ? promise ?? "supported by labelled cases, no error rate guaranteed" : null;
   showNotes($("decision-notes"), [promised, answer.calibration?.sentence, ...answer.provenance.notes].filter(Boolean));
   $("spoken").textContent = [`${words.headline}.`, `Leading: ${words.leading}.`, $("decision-outside").textContent].join(" ").trim();
 }
