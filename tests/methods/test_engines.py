@@ -73,7 +73,7 @@ CASE = Case("a boat", label="apple")
         ({"real_cases": [Case("x", label="pear")]}, "no label of panel"),
         ({"real_cases": [Case(" ", label="apple")]}, "is empty"),
         ({"real_cases": [CASE], "real_weight": 0.0}, "above 0"),
-        ({"real_cases": [Case("a lamp", label="none of these")]}, "no background to join"),
+        ({"real_cases": [Case("a lamp", label="none of these")]}, "all real cases are none of these"),
         ({"unlabelled": "one text"}, "a list of texts"),
         ({"unlabelled": [None]}, "unlabelled case 1 is not a string"),
         ({"unlabelled": ["a sore", "  "]}, "unlabelled case 2 is empty"),
