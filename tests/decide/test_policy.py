@@ -13,6 +13,7 @@ from simdx.decide import policy as policies
 from simdx.decide.alarm import Alarm, Null
 from simdx.decide.decision import Facts, decide
 from simdx.decide.policy import (
+    AIM,
     LEAST_HELD_OUT,
     AcceptEvidence,
     ConformalFile,
@@ -210,7 +211,7 @@ def test_where_too_many_outside_cases_pass_a_limit_is_set_and_counted_on_other_c
 
     found = counted(some, outside)
     assert found.none_limit is not None
-    assert ((outside < found.none_limit) & some).sum() == int(most_allowed(400) * 2 / 3)
+    assert ((outside < found.none_limit) & some).sum() == int(most_allowed(400) * AIM)
     assert 0 < found.outside_accepted <= most_allowed(400)
     assert found.accepted == (inside < found.none_limit).sum() > 200
     assert not list(found.shortcomings())

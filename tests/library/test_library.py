@@ -58,7 +58,7 @@ def test_what_is_packaged_beside_the_texts_is_of_these_texts() -> None:
     likeness, _ = library.library_likeness()
     names = [c.name for c in CONDITIONS]
     assert len(likeness.means) == len(names)
-    some = TEXTS[::500]
+    some = TEXTS[::100]
     given = [text.text for text in some]
     said = library.words(given)
     seen = library.directions(library.embedded(given))

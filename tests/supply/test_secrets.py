@@ -95,12 +95,14 @@ def test_what_an_evaluation_keeps(
     data.parent.mkdir()
     rows = ({"text": f"{CASE} {i}", "label": "oral mucocele", "id": i} for i in range(4))
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outside = data.with_name("outside.jsonl")
+    outside.write_text(json.dumps({"text": f"{CASE} once more"}) + "\n")
     out = tmp_path / "out"
     # A small bank of its own: what is embedded, fitted and found for it goes into the cache.
     labels = load_panel(PANEL).names
     bank = [{"label": label, "text": f"{label} that came {i} days ago"} for label in labels for i in range(9)]
     (tmp_path / "bank.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
-    ended = cli("evaluate", "--panel", PANEL, "--data", data, "--ood", data, "--embedder", "hashing",
+    ended = cli("evaluate", "--panel", PANEL, "--data", data, "--ood", outside, "--embedder", "hashing",
                 "--bank", tmp_path / "bank.jsonl", "--resamples", "100", "--out", out, "--json")  # fmt: skip
     assert ended.code == 0
     clean(ended.out, ended.err, everything_said.text)
