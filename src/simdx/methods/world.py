@@ -7,6 +7,7 @@ meningitis is not a dengue for want of something better:
     score     = log Σ_{conditions no label stands for} likelihood − log Σ_{possible labels} likelihood
     log odds  = slope · (score in units of the panel's own texts − threshold)   as in `calibration_record`
 
+A label that does not explain a red flag of the text loses the logarithm of how rarely its patients state one.
 The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability, and less
 where the library hardly tells them from the panel's own background; where texts of the library, asked as if
 it did not hold their condition, nearly all lie beyond, it moves towards them. A list of questions and answers
@@ -61,6 +62,14 @@ class Compared(NamedTuple):
     conditions: Float  # (N, C)
 
 
+class Stated(NamedTuple):
+    """A red flag that a text states."""
+
+    sentence: str
+    flag: RedFlag
+    strange: Mask  # (K,) labels that its sentence does not clearly favour
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
     data: PanelData
@@ -97,9 +106,21 @@ class World:
     def compared(self, observations: Observations) -> Compared:
         def compared() -> Compared:
             seen = _seen(self.data, observations.texts, observations.vectors)
-            return Compared(self.own.scores(*seen), self.library.scores(*seen))
+            labels = self.own.scores(*seen) - self.surprise(observations.texts)
+            return Compared(labels, self.library.scores(*seen))
 
         return self.last.get(observations.texts, compared)
+
+    def surprise(self, texts: Sequence[str]) -> Float:
+        """(N, K) what the red flags of a text cost each label that does not explain them: each label's own
+        patients state one with less than the probability EXPECTED."""
+        cost = np.zeros((len(texts), len(self.data.panel.names)))
+        if not self.data.panel.is_clinical:
+            return cost
+        for row, text in zip(cost, texts, strict=True):
+            if strange := self._strange(text):
+                row -= log(EXPECTED) * self._unexplained(strange).sum(axis=0)
+        return cost
 
     def features(self, compared: Compared, possible: Mask | None = None) -> Float:
         """(N, 1) the library against the possible labels; not calibrated."""
@@ -132,42 +153,43 @@ class World:
         """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
         likeliest condition that it points to. `conditions`: log-likelihoods (C,). Empty where the panel's own
         texts often state as many."""
-        from simdx import library
-
-        found = [(start, flag) for start, _, flag in library.found_in(text)]
+        found = self._strange(text)
         if not found:
             return []
-        own, least = self.flags.get(self.data, self._own_flags)
-        strange = self._strange(text, label, [one for one in found if one[1].name not in own[label]])
-        if len(strange) < least:
-            return []
-        meant = (max(flag.of, key=lambda name: float(conditions[self._number[name]])) for _, flag in strange)
-        return [(sentence, flag.name, of) for (sentence, flag), of in zip(strange, meant, strict=True)]
+        strange = [one for one, open_ in zip(found, self._unexplained(found)[:, label], strict=True) if open_]
+        meant = [max(one.flag.of, key=lambda name: float(conditions[self._number[name]])) for one in strange]
+        return [(one.sentence, one.flag.name, of) for one, of in zip(strange, meant, strict=True)]
 
     @property
     def _number(self) -> dict[str, int]:
         return {c.name: i for i, c in enumerate(self.conditions)}
 
-    def _strange(
-        self, text: str, label: int, found: Sequence[tuple[int, RedFlag]]
-    ) -> list[tuple[str, RedFlag]]:
-        """The red flags with their sentences, without those whose sentence clearly favours the label."""
+    def _strange(self, text: str) -> list[Stated]:
+        """The red flags of a text in order, and which labels their sentences do not clearly favour."""
         from simdx import library
 
+        found = sorted(((start, flag) for start, _, flag in library.found_in(text)), key=itemgetter(0))
         if not found:
             return []
         sentences, number = split_sentences(text), self._number
-        held = [
-            (sentence_at(text, sentences, start), flag) for start, flag in sorted(found, key=itemgetter(0))
-        ]
-        said = [sentence for sentence, _ in held]
+        said = [sentence_at(text, sentences, start) for start, _ in found]
         seen = library.directions(library.embedded(said)), library.words(said)
-        own = self.own.scores(*seen, SENTENCE_DIRECTION)[:, label]
+        own = self.own.scores(*seen, SENTENCE_DIRECTION)
         every = self.library.scores(*seen, SENTENCE_DIRECTION)
         meant = [
-            row[[number[name] for name in flag.of]].max() for row, (_, flag) in zip(every, held, strict=True)
+            row[[number[name] for name in flag.of]].max() for row, (_, flag) in zip(every, found, strict=True)
         ]
-        return [one for one, a, b in zip(held, meant, own, strict=True) if b - a < ALARMING]
+        return [
+            Stated(sentence, flag, row - best < ALARMING)
+            for sentence, (_, flag), row, best in zip(said, found, own, meant, strict=True)
+        ]
+
+    def _unexplained(self, found: Sequence[Stated]) -> Mask:
+        """(flags, K) which labels leave which red flag unexplained; none where their own texts often state as
+        many that they do not explain."""
+        own, least = self.flags.get(self.data, self._own_flags)
+        strange = np.array([[one.flag.name not in of for of in own] & one.strange for one in found])
+        return strange & (strange.sum(axis=0) >= least)
 
     def _own_flags(self) -> tuple[list[set[str]], int]:
         """Red flags that each label explains, by its conditions or by its own simulated texts; and how many
@@ -175,19 +197,23 @@ class World:
         from simdx import library
 
         own: list[set[str]] = []
-        strange: list[int] = []
+        counts: list[int] = []
         for k, label in enumerate(self.data.panel.labels):
             of = library.related_to([label])
             known = {flag.name for flag in library.red_flags() if not of.isdisjoint((*flag.of, *flag.also))}
             texts = [self.data.bank.texts[i] for i in np.flatnonzero(self.data.bank.label_index == k)]
-            stated = [[(start, flag) for start, _, flag in library.found_in(text)] for text in texts]
-            times = Counter(flag.name for some in stated for _, flag in some)
+            stated = [self._strange(text) for text in texts]
+            times = Counter(one.flag.name for some in stated for one in some)
             least = max(1.0, EXPECTED * len(texts))
             own.append(known | {name for name, n in times.items() if n >= least})
-            for text, some in zip(texts, stated, strict=True):  # as if it were not of the bank
-                rest = [one for one in some if one[1].name not in known and times[one[1].name] - 1 < least]
-                strange.append(len(self._strange(text, k, rest)))
-        shares = (np.mean(np.array(strange) >= n) for n in count(1))
+            counts += [  # as if each text were not of the bank
+                sum(
+                    one.strange[k] and one.flag.name not in known and times[one.flag.name] - 1 < least
+                    for one in some
+                )
+                for some in stated
+            ]
+        shares = (np.mean(np.array(counts) >= n) for n in count(1))
         return own, next(n for n, share in enumerate(shares, 1) if share <= EXPECTED)
 
 
@@ -255,7 +281,7 @@ def held_out(world: World) -> Iterator[HeldOut]:
 
     bank, n_labels = world.data.bank, len(world.data.panel.names)
     directions, said = _seen(world.data, bank.texts, world.data.embedded.vectors)
-    every = world.library.scores(directions, said)
+    every, surprise = world.library.scores(directions, said), world.surprise(bank.texts)
     turn = np.zeros(len(bank.texts), dtype=np.int64)
     for label in range(n_labels):
         rows = np.flatnonzero(bank.label_index == label)
@@ -265,7 +291,7 @@ def held_out(world: World) -> Iterator[HeldOut]:
         if not held.size or len(np.unique(bank.label_index[kept])) < n_labels:
             continue
         own = library.Likeness.of(directions[kept], [said[i] for i in kept], bank.label_index[kept], n_labels)
-        labels = own.scores(directions[held], [said[i] for i in held])
+        labels = own.scores(directions[held], [said[i] for i in held]) - surprise[held]
         fold_world = replace(world, own=own, last=OneSlotCache())
         yield HeldOut(held, fold_world, Compared(labels, every[held]))
 
