@@ -10,9 +10,9 @@ import pytest
 from simdx import Classifier, library
 from simdx.methods import PanelData
 from simdx.methods.calibration_record import SLOPE, OutsideScale, SentenceScale
-from simdx.methods.world import World, world_log_odds
+from simdx.methods.world import EXPECTED, World, world_log_odds
 from simdx.panels import PACKAGED
-from simdx.types import Bank, Panel
+from simdx.types import NONE_OF_THESE, Bank, Panel
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -157,6 +157,24 @@ def test_red_flags_without_calibrated_sentences_and_beside_other_topics(
         for register in ("lay", "general")
     ]
     assert [len(answer.red_flags) for answer in answers] == [1, 0]
+
+
+def test_a_red_flag_costs_each_label_that_does_not_explain_it() -> None:
+    classifier = Classifier("symptom-to-diagnosis")
+    world, names = classifier.fitted.world, classifier.panel.names
+    assert world is not None
+    plain, flagged = world.surprise(["It itches.", "My neck is stiff and I coughed up blood."])
+    assert not plain.any()
+    assert flagged[names.index("dengue")] == pytest.approx(-2 * np.log(EXPECTED))  # neither is a dengue's
+    # A stiff neck is what cervical spondylosis has.
+    assert flagged[names.index("cervical spondylosis")] == pytest.approx(-np.log(EXPECTED))
+    text = "A swollen calf, then I coughed up blood and got breathless after a flight."
+    answer = classifier.infer(text, explain=False)
+    assert answer.label == NONE_OF_THESE
+    assert answer.outside is not None
+    assert answer.outside.nearest[0].condition == "pulmonary embolism"
+    # what is denied, or a relative's, costs nothing
+    assert not world.surprise(["No stiff neck. My father coughed up blood."]).any()
 
 
 def test_the_threshold_of_a_sentence_keeps_to_one_text_in_ten() -> None:
