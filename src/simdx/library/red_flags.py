@@ -79,9 +79,11 @@ class _PartsOf(dict[str, tuple[int, ...]]):
 
     def __init__(self, known: dict[str, list[int]]) -> None:
         self.known = known  # by whole words, and by beginnings with a star
+        self.longest = max(map(len, known), default=0)  # a word may be a megabyte long
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        as_said = (word, *(f"{word[:n]}*" for n in range(len(word) + 1)))
+        lengths = range(min(len(word), self.longest) + 1)
+        as_said = (word, *(f"{word[:n]}*" for n in lengths))
         found = tuple(part for said in as_said for part in self.known.get(said, ()))
         if len(self) < _MOST_WORDS:
             self[word] = found
