@@ -47,7 +47,7 @@ def with_and_without(panel_data: PanelData, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(panel_data: PanelData) -> None:
     fitted = Novelty.fit(panel_data)
     everyday = fitted.of(panel_data.observe(everyday_texts()))
-    assert np.median(everyday) == pytest.approx(1, abs=0.01)  # one of them denies something
+    assert np.median(everyday) == pytest.approx(1, abs=0.02)  # a few of them deny something
     own = (fitted.typicality.reference - fitted.own) / fitted.span
     assert np.median(own) == pytest.approx(0, abs=1e-6)
     assert np.quantile(own, 0.95) < 0.6 < np.quantile(everyday, 0.05)
