@@ -117,8 +117,8 @@ class World:
         cost = np.zeros((len(texts), len(self.data.panel.names)))
         if not self.data.panel.is_clinical:
             return cost
-        for row, text in zip(cost, texts, strict=True):
-            if strange := self._strange(text):
+        for row, strange in zip(cost, self._strange(texts), strict=True):
+            if strange:
                 row -= log(EXPECTED) * self._unexplained(strange).sum(axis=0)
         return cost
 
@@ -153,7 +153,7 @@ class World:
         """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
         likeliest condition that it points to. `conditions`: log-likelihoods (C,). Empty where the panel's own
         texts often state as many."""
-        found = self._strange(text)
+        (found,) = self._strange([text])
         if not found:
             return []
         strange = [one for one, open_ in zip(found, self._unexplained(found)[:, label], strict=True) if open_]
@@ -164,25 +164,30 @@ class World:
     def _number(self) -> dict[str, int]:
         return {c.name: i for i, c in enumerate(self.conditions)}
 
-    def _strange(self, text: str) -> list[Stated]:
-        """The red flags of a text in order, and which labels their sentences do not clearly favour."""
+    def _strange(self, texts: Sequence[str]) -> list[list[Stated]]:
+        """The red flags of each text in order, and which labels their sentences do not clearly favour."""
         from simdx import library
 
-        found = sorted(((start, flag) for start, _, flag in library.found_in(text)), key=itemgetter(0))
-        if not found:
-            return []
-        sentences, number = split_sentences(text), self._number
-        said = [sentence_at(text, sentences, start) for start, _ in found]
+        found, said, number = [], [], self._number
+        for text in texts:
+            flags = sorted(((start, flag) for start, _, flag in library.found_in(text)), key=itemgetter(0))
+            found.append([flag for _, flag in flags])
+            sentences = split_sentences(text) if flags else []
+            said += [sentence_at(text, sentences, start) for start, _ in flags]
+        if not said:
+            return [[] for _ in texts]
         seen = library.directions(library.embedded(said)), library.words(said)
         own = self.own.scores(*seen, SENTENCE_DIRECTION)
         every = self.library.scores(*seen, SENTENCE_DIRECTION)
-        meant = [
-            row[[number[name] for name in flag.of]].max() for row, (_, flag) in zip(every, found, strict=True)
-        ]
-        return [
-            Stated(sentence, flag, row - best < ALARMING)
-            for sentence, (_, flag), row, best in zip(said, found, own, meant, strict=True)
-        ]
+        rows = iter(zip(said, own, every, strict=True))
+
+        def stated(flag: RedFlag) -> Stated:
+            sentence, labels, conditions = next(rows)
+            return Stated(
+                sentence, flag, labels - max(conditions[number[name]] for name in flag.of) < ALARMING
+            )
+
+        return [[stated(flag) for flag in flags] for flags in found]
 
     def _unexplained(self, found: Sequence[Stated]) -> Mask:
         """(flags, K) which labels leave which red flag unexplained; none where their own texts often state as
@@ -202,7 +207,7 @@ class World:
             of = library.related_to([label])
             known = {flag.name for flag in library.red_flags() if not of.isdisjoint((*flag.of, *flag.also))}
             texts = [self.data.bank.texts[i] for i in np.flatnonzero(self.data.bank.label_index == k)]
-            stated = [self._strange(text) for text in texts]
+            stated = self._strange(texts)
             times = Counter(one.flag.name for some in stated for one in some)
             least = max(1.0, EXPECTED * len(texts))
             own.append(known | {name for name, n in times.items() if n >= least})
