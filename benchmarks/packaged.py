@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -90,15 +91,21 @@ def write_calibrations_and_policies(folder: Path, embedders: Sequence[str]) -> N
             target.write_text(file_text(held), encoding="utf-8")
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
     calibration_record._packaged.cache_clear()
-    for name in PACKAGED:
-        if "wordllama" in embedders:
-            tuned = Classifier(name).desk.tuned()
-            place = SOURCE / "panels" / "data" / name / "policy.yaml"
-            place.write_text(policy.policy_text(tuned), encoding="utf-8")
-            print(f"{name}: {tuned.thresholds}", flush=True)
-        for embedder in embedders:
-            made = Classifier(name, embedder=embedder).compile(SOURCE / "methods" / "data" / "compiled")
-            print(f"{name}, {embedder}: {made.name}", flush=True)
+    compiled, made = SOURCE / "methods" / "data" / "compiled", list[Path]()
+    # What was compiled before, here or in the user's cache, may be of an older reading.
+    with patch("simdx.methods.panel_data.look_up", return_value=None):
+        for name in PACKAGED:
+            if "wordllama" in embedders:
+                tuned = Classifier(name).desk.tuned()
+                place = SOURCE / "panels" / "data" / name / "policy.yaml"
+                place.write_text(policy.policy_text(tuned), encoding="utf-8")
+                print(f"{name}: {tuned.thresholds}", flush=True)
+            for embedder in embedders:
+                made.append(Classifier(name, embedder=embedder).compile(compiled))
+                print(f"{name}, {embedder}: {made[-1].name}", flush=True)
+    if len(embedders) == len(EMBEDDERS):
+        for older in {*compiled.iterdir()} - {*made}:
+            older.unlink()
 
 
 def evidence_of(name: str, embedder: str, folder: Path) -> policy.AcceptEvidence:

@@ -13,12 +13,14 @@ from simdx.disk import load_arrays, save_arrays
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import RECIPE_VERSION, speed
-from simdx.methods.panel_data import world_identity
+from simdx.methods.panel_data import PanelData, world_identity
 from simdx.methods.scores import Comparison
+from simdx.methods.world import World
 from simdx.models import REGISTRY
 from simdx.panels import PACKAGED
 from simdx.types import Bank, Case, Float
 from tests.builders import LIBRARY, toy_classifier
+from tests.source import SOURCE
 
 CASES = ["red sweet fruit", "the boat and the bridge", "a book in the library", "zzz", "42"]
 
@@ -53,6 +55,7 @@ def test_it_answers_as_the_fit_does(bank: Bank, private_home: Path, monkeypatch:
 def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For both embedders, for this recipe, and with the policy: nothing is fitted, tuned or written."""
     no_fit(monkeypatch)
+    shipped = {path.stem for path in (SOURCE / "methods/data/compiled").iterdir()}
     for name in PACKAGED:
         one = Classifier(name)
         assert one.policy.fits(one.desk.fingerprint)
@@ -61,8 +64,24 @@ def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytes
         address = speed.address_of(one.bank, joint.id, RECIPE_VERSION, world_identity(one.panel))
         arrays = speed.look_up(address)
         assert arrays is not None, f"compile {name} with wordllama+minilm"
+        shipped -= {address, one.data.address}
         assert arrays["vectors"].shape == (len(one.bank.texts), 256 + 384)
     assert not private_home.exists() or not any(private_home.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_a_packaged_one_holds_what_is_read_today(name: str) -> None:
+    kept = Classifier(name, embedder="wordllama").data
+    assert kept.compiled is not None
+    fresh = PanelData.prepare(kept.panel, kept.bank, kept.embedder)
+    assert fresh.compiled is None
+    np.testing.assert_allclose(kept.embedded.vectors, fresh.embedded.vectors, atol=1e-5)
+    world, made = World.fit(kept), World.fit(fresh)
+    assert world is not None
+    assert world.known is not None
+    assert made is not None
+    np.testing.assert_array_equal(world.known.by, made.explained().by)
+    assert world.known.least == made.explained().least
 
 
 def test_another_text_label_embedder_or_recipe_is_another_panel(bank: Bank) -> None:

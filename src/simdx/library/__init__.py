@@ -8,6 +8,7 @@ from simdx.library.conditions import (
     condition,
     conditions,
     digest,
+    number_of,
     texts,
     version,
 )

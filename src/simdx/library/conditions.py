@@ -62,6 +62,16 @@ def condition(name: str) -> Condition:
 
 
 @cache
+def _numbers() -> dict[str, int]:
+    return {c.name: i for i, c in enumerate(conditions())}
+
+
+def number_of(name: str) -> int:
+    """Where the condition of exactly that name stands among `conditions`."""
+    return _numbers()[name]
+
+
+@cache
 def texts() -> tuple[LibraryText, ...]:
     """Every text, in the order of the conditions."""
     return tuple(LibraryText(*json.loads(line)) for line in _lines("texts.jsonl"))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from simdx.embedders import embed_texts, get_embedder
-from simdx.library.conditions import conditions, texts
+from simdx.library.conditions import conditions, number_of, texts
 from simdx.reading import CUT, as_read, stems
 from simdx.types import Float, Int
 
@@ -132,12 +132,11 @@ def library_likeness() -> tuple[Likeness, Float]:
 
 def build() -> None:
     """Make the packaged file from the library's texts: `python -m simdx.library.likeness`."""
-    names = {c.name: i for i, c in enumerate(conditions())}
     medical = np.array([c.medical for c in conditions()])
-    group = np.array([names[text.condition] for text in texts()])
+    group = np.array([number_of(text.condition) for text in texts()])
     vectors = unit(embedded([text.text for text in texts()]))
     middle = vectors[medical[group]].mean(axis=0)
-    made = Likeness.of(unit(vectors - middle), words([text.text for text in texts()]), group, len(names))
+    made = Likeness.of(unit(vectors - middle), words([text.text for text in texts()]), group, len(medical))
     np.savez_compressed(_FILE, middle=middle.astype(np.float32), **made.arrays())
 
 

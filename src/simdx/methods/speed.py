@@ -257,7 +257,7 @@ class WordProducts:
 
 # --------------------------------------------------------------------------- compiled panels
 
-FORMAT = "1"  # raise it when the arrays or their names change
+FORMAT = "2"  # raise it when the arrays or their names change
 KEY_FILE = "seal.key"  # of the user's compiled panels, readable by the user alone
 Arrays = Mapping[str, Float]
 

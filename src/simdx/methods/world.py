@@ -67,7 +67,15 @@ class Stated(NamedTuple):
 
     sentence: str
     flag: RedFlag
+    number: int  # of the flag
     strange: Mask  # (K,) labels that its sentence does not clearly favour
+
+
+class Explained(NamedTuple):
+    """What the bank says of red flags."""
+
+    by: Mask  # (K, flags) which label explains which, by its conditions or by its own simulated texts
+    least: int  # unexplained ones that a text must state to be marked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +86,9 @@ class World:
     conditions: tuple[Condition, ...]
     outside: Mask  # (C,) conditions that no label stands for
     urgent: Mask  # (K, C) emergencies that a label would hide
+    known: Explained | None = None  # of a compiled panel
     last: OneSlotCache = field(default_factory=OneSlotCache)  # several readers ask about a batch
-    flags: OneSlotCache = field(default_factory=OneSlotCache)  # what the bank says of red flags
+    flags: OneSlotCache = field(default_factory=OneSlotCache)
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
@@ -94,14 +103,17 @@ class World:
         outside = np.array([c.name not in taken for c in every])
         urgent = _urgent(data.panel.labels, every, outside)
         if kept := data.kept("world"):
-            return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside, urgent)
+            known = Explained(kept["explained"] > 0, int(kept["least"][0])) if "least" in kept else None
+            return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside, urgent, known)
         directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
         own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))
         return cls(data, own, likeness, every, outside, urgent)
 
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds of it."""
-        return self.own.arrays()
+        known = self.explained() if self.data.panel.is_clinical else None
+        flags = {"explained": known.by.astype(np.uint8), "least": np.array([known.least])} if known else {}
+        return self.own.arrays() | flags
 
     def compared(self, observations: Observations) -> Compared:
         def compared() -> Compared:
@@ -153,22 +165,25 @@ class World:
         """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
         likeliest condition that it points to. `conditions`: log-likelihoods (C,). Empty where the panel's own
         texts often state as many."""
+        from simdx import library
+
         (found,) = self._strange([text])
         if not found:
             return []
         strange = [one for one, open_ in zip(found, self._unexplained(found)[:, label], strict=True) if open_]
-        meant = [max(one.flag.of, key=lambda name: float(conditions[self._number[name]])) for one in strange]
-        return [(one.sentence, one.flag.name, of) for one, of in zip(strange, meant, strict=True)]
 
-    @property
-    def _number(self) -> dict[str, int]:
-        return {c.name: i for i, c in enumerate(self.conditions)}
+        def fits(name: str) -> float:
+            return float(conditions[library.number_of(name)])
+
+        meant = [max(one.flag.of, key=fits) for one in strange]
+        return [(one.sentence, one.flag.name, of) for one, of in zip(strange, meant, strict=True)]
 
     def _strange(self, texts: Sequence[str]) -> list[list[Stated]]:
         """The red flags of each text in order, and which labels their sentences do not clearly favour."""
         from simdx import library
 
-        found, said, number = [], [], self._number
+        found: list[list[RedFlag]] = []
+        said: list[str] = []
         for text in texts:
             flags = sorted(((start, flag) for start, _, flag in library.found_in(text)), key=itemgetter(0))
             found.append([flag for _, flag in flags])
@@ -180,28 +195,29 @@ class World:
         own = self.own.scores(*seen, SENTENCE_DIRECTION)
         every = self.library.scores(*seen, SENTENCE_DIRECTION)
         rows = iter(zip(said, own, every, strict=True))
+        place = {flag.name: i for i, flag in enumerate(library.red_flags())}
 
         def stated(flag: RedFlag) -> Stated:
             sentence, labels, conditions = next(rows)
-            return Stated(
-                sentence, flag, labels - max(conditions[number[name]] for name in flag.of) < ALARMING
-            )
+            strange = labels - max(conditions[library.number_of(name)] for name in flag.of) < ALARMING
+            return Stated(sentence, flag, place[flag.name], strange)
 
         return [[stated(flag) for flag in flags] for flags in found]
 
     def _unexplained(self, found: Sequence[Stated]) -> Mask:
         """(flags, K) which labels leave which red flag unexplained; none where their own texts often state as
         many that they do not explain."""
-        own, least = self.flags.get(self.data, self._own_flags)
-        strange = np.array([[one.flag.name not in of for of in own] & one.strange for one in found])
+        by, least = self.explained()
+        strange = np.array([~by[:, one.number] & one.strange for one in found])
         return strange & (strange.sum(axis=0) >= least)
 
-    def _own_flags(self) -> tuple[list[set[str]], int]:
-        """Red flags that each label explains, by its conditions or by its own simulated texts; and how many
-        others a text must state to be marked."""
+    def explained(self) -> Explained:
+        return self.known or self.flags.get(self.data, self._explained)
+
+    def _explained(self) -> Explained:
         from simdx import library
 
-        own: list[set[str]] = []
+        own: list[list[bool]] = []
         counts: list[int] = []
         for k, label in enumerate(self.data.panel.labels):
             of = library.related_to([label])
@@ -210,7 +226,7 @@ class World:
             stated = self._strange(texts)
             times = Counter(one.flag.name for some in stated for one in some)
             least = max(1.0, EXPECTED * len(texts))
-            own.append(known | {name for name, n in times.items() if n >= least})
+            own.append([one.name in known or times[one.name] >= least for one in library.red_flags()])
             counts += [  # as if each text were not of the bank
                 sum(
                     one.strange[k] and one.flag.name not in known and times[one.flag.name] - 1 < least
@@ -219,7 +235,7 @@ class World:
                 for some in stated
             ]
         shares = (np.mean(np.array(counts) >= n) for n in count(1))
-        return own, next(n for n, share in enumerate(shares, 1) if share <= EXPECTED)
+        return Explained(np.array(own), next(n for n, share in enumerate(shares, 1) if share <= EXPECTED))
 
 
 def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:
@@ -346,13 +362,12 @@ def strangers(world: World) -> tuple[Observations, Compared] | None:
     """Texts of the library that no label stands for, as if the library did not hold their condition."""
     from simdx import library
 
-    number = {c.name: i for i, c in enumerate(world.conditions)}
-    texts = [t for t in library.texts() if world.outside[number[t.condition]]]
+    texts = [t for t in library.texts() if world.outside[library.number_of(t.condition)]]
     asked = texts[:: max(1, len(texts) // MOST_ASKED)]
     if not asked:
         return None
     seen = world.data.observe([t.text for t in asked])
     labels, conditions = world.compared(seen)
     conditions = conditions.copy()  # what was compared is kept for who asks next
-    conditions[np.arange(len(asked)), [number[t.condition] for t in asked]] = -np.inf
+    conditions[np.arange(len(asked)), [library.number_of(t.condition) for t in asked]] = -np.inf
     return seen, Compared(labels, conditions)
