@@ -50,7 +50,9 @@ WEIGHTS = (0.0, 0.25, 0.5, 1.0)
 CALIBRATED = 20  # draws of what a calibrated answer would show
 FEWEST_LEFT = 40  # cases that answers with labels are measured on
 SHARED = ("recipe_equal", "recipe", "pool_equal", "pool")
-MIXED = "A fifth of the cases asked is of no label, as among the labelled rows; above, only cases of the labels."
+MIXED = (
+    "A fifth of the cases asked is of no label, as among the labelled rows; above, only cases of the labels."
+)
 MIXED_WAYS = ("pool", "labels_12", "labels_50")
 WAYS = ("recipe", "minilm", "pool", "labels_12", "labels_50", *BASELINES)
 
