@@ -60,10 +60,11 @@ from simdx.reading.events import (
 )
 from simdx.reading.marks import Mark, without_overlaps
 from simdx.reading.parts import (
-    SAID,
+    after_words,
     closed_lists,
     describes,
     findings_alone,
+    first_verb,
     in_brackets,
     is_clause,
     is_finding,
@@ -84,6 +85,8 @@ _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
     r"over the|came|been|first|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
 )
+# What follows the time of its own story: "in 2018 he developed a clot", "in 2022 and broke his arm".
+_THEN = re.compile(r" (?:and|he|she|i|they) (?:\w+ed|broke|fell|took|came|went|lost|got|tore)\b")
 _OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
 
 
@@ -187,7 +190,7 @@ class _Sentence:
                 stop = self._scope_end(i, assertion, what == NARROW or assertion == POSSIBLE)
                 # "His sister's eczema is worse than his"; but "her mother's side has".
                 if self.low.endswith("'s", start, end) and not self.low.startswith(" side", end):
-                    stop = self._verb(end, stop)
+                    stop = first_verb(self.low, end, stop)
                 _add(out, self.low, end, stop, assertion, (start, end))
                 given, said = assertion, end
         return out
@@ -242,7 +245,7 @@ class _Sentence:
                 if cut < stop and not (event and event[WHAT] == OR and findings_alone(low, cut, stop)):
                     return cut
             if len(words) > MOST_WORDS:
-                return self._after_words(begin)
+                return after_words(low, begin, self.end, MOST_WORDS)
             if event is None:
                 return stop
             what = event[WHAT]
@@ -332,19 +335,6 @@ class _Sentence:
         """Where the word before a place begins."""
         return max(self.low.rfind(" ", self.start, stop - 1) + 1, self.start)
 
-    def _verb(self, begin: int, stop: int) -> int:
-        """Where what belongs to somebody ends: at a verb."""
-        for word in SAID.finditer(self.low, begin, stop):
-            if word[0] in CLAUSE_VERBS:
-                return word.start()
-        return stop
-
-    def _after_words(self, begin: int) -> int:
-        for i, word in enumerate(SAID.finditer(self.low, begin, self.end)):
-            if i + 1 == MOST_WORDS:
-                return word.end()
-        return self.end
-
     def _clause_start(self, at: int) -> int:
         """Where the clause before a trigger begins. A plural verb speaks for the whole list before it."""
         low, events = self.low, self.events
@@ -398,6 +388,7 @@ class _Sentence:
                 return []
             if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):
                 return []
-        onward = leads or assertion == POSSIBLE or low.startswith((" with ", " for "), event[TO])
+        then = event[WORD] in ("in", "when", "as", "during") and _THEN.match(low, event[TO]) is not None
+        onward = leads or then or assertion == POSSIBLE or low.startswith((" with ", " for "), event[TO])
         after = [(event[TO], self._scope_end(at, assertion, False))] if onward else []
         return after if leads else [(begin, event[FROM]), *after]

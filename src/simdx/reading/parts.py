@@ -170,3 +170,13 @@ def in_brackets(low: str, begin: int, place: int) -> bool:
     """Whether a bracket that opened behind the first place is still open at the second."""
     begin = max(begin, place - _NEAR)
     return low.rfind("(", begin, place) > low.rfind(")", begin, place)
+
+
+def first_verb(low: str, begin: int, stop: int) -> int:
+    """Where what belongs to somebody ends: at a verb."""
+    return next((word.start() for word in SAID.finditer(low, begin, stop) if word[0] in CLAUSE_VERBS), stop)
+
+
+def after_words(low: str, begin: int, stop: int, many: int) -> int:
+    """Where so many words end."""
+    return next((word.end() for i, word in enumerate(SAID.finditer(low, begin, stop), 1) if i == many), stop)
