@@ -158,8 +158,8 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield f"no threshold keeps errors at or below {risk.target:.0%} of cases"
     elif risk is not None and _exceeds(facts.entropy_bits, risk.entropy_bits):
         yield (
-            f"at most {risk.target:.0%} errors are guaranteed only up to an entropy of "
-            f"{risk.entropy_bits:.2f} bits; this answer has {facts.entropy_bits:.2f}"
+            f"at most {risk.target:.0%} errors are guaranteed only up to {risk.entropy_bits:.2f} bits of "
+            f"entropy; this answer has {facts.entropy_bits:.2f}"
         )
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
