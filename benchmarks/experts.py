@@ -50,6 +50,10 @@ WEIGHTS = (0.0, 0.25, 0.5, 1.0)
 CALIBRATED = 20  # draws of what a calibrated answer would show
 FEWEST_LEFT = 40  # cases that answers with labels are measured on
 SHARED = ("recipe_equal", "recipe", "pool_equal", "pool")
+MIXED = (
+    "A fifth of the cases asked is of no label, as among the labelled rows; above, only cases of the labels."
+)
+MIXED_WAYS = ("pool", "labels_12", "labels_50")
 WAYS = ("recipe", "minilm", "pool", "labels_12", "labels_50", *BASELINES)
 
 
@@ -157,7 +161,19 @@ def answered(panel: Panel, under: Calibration, rng: np.random.Generator) -> dict
     if among is not None and others is not None:
         out |= {"auroc": records.outside_auroc(among, others) or 0.0}
         out |= {"none_inside": float(among.mean()), "none_outside": float(others.mean())}
+        out |= {f"mixed_{k}": v for k, v in measured(*mixed(panel, under), rng).items()}
     return out
+
+
+def mixed(panel: Panel, under: Calibration) -> tuple[Float, Int]:
+    """Answers to cases of the labels and of none, in the shares of the labelled rows; and the truth."""
+    assert panel.outside is not None
+    truth = panel.cases.label_index
+    many = len(panel.outside.label_index)
+    wanted = min(many, round(len(truth) * OUTSIDE_SHARE / (1 - OUTSIDE_SHARE)))
+    others = panel.outside.at(np.linspace(0, many - 1, wanted).astype(int))
+    parts = [panel.cases.posterior(under), others.posterior(under)]
+    return np.concatenate(parts), np.concatenate([truth, np.full(len(parts[1]), len(panel.names))])
 
 
 def with_labels(panel: Panel, base: Calibration, many: int) -> dict[str, float] | None:
@@ -230,6 +246,7 @@ def page(record: dict[str, Any]) -> str:
         "accuracy / out-of-class AUROC, over all outcomes. Every panel is answered with constants of others."
     )
     lines = records.table(["panel (N, labels)", *WAYS], [*cells, ["**mean**", *means]])
+    lines += ["", "## Cases of no label among those asked", "", MIXED, "", *_mixed_table(rows)]
     shares, mean = [], {way: _mean([row[way] for row in rows.values()]) for way in SHARED}
     for name, row in {**rows, "**mean**": mean}.items():
         both = [f"{row[way]['closed_accuracy']:.3f} / {row[way]['closed_log_loss']:.3f}" for way in SHARED]
@@ -240,6 +257,20 @@ def page(record: dict[str, Any]) -> str:
     )
     lines += ["", "## Regression and kernel", "", about, "", *records.table(head, shares)]
     return "\n".join(["# Two experts and a calibration over panels", "", said, "", *lines, ""])
+
+
+def _mixed_table(rows: dict[str, Any]) -> list[str]:
+    found = {
+        name: [_of_mix(row[way]) for way in MIXED_WAYS] for name, row in rows.items() if row["labels_50"]
+    }
+    found = {name: some for name, some in found.items() if all(some)}
+    means = [_mean(list(some)) for some in zip(*found.values(), strict=True)]
+    body = [[name, *map(_cell, some)] for name, some in {**found, "**mean**": means}.items()]
+    return records.table(["panel", *MIXED_WAYS], body)
+
+
+def _of_mix(one: dict[str, float]) -> dict[str, float]:
+    return {key.removeprefix("mixed_"): value for key, value in one.items() if key.startswith("mixed_")}
 
 
 def _mean(found: list[dict[str, float]]) -> dict[str, float]:

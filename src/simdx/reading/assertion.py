@@ -77,6 +77,8 @@ from simdx.reading.parts import (
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
+# These doubt the next finding alone: "?PE, calf swelling", "poss stroke, slurred speech".
+DOUBT_ONE = frozenset({"query", "?", "likely", "probable", "poss", "susp", "suspected"})
 
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
@@ -282,8 +284,8 @@ class _Sentence:
         if self.events[j][WHAT] == AND:
             also = narrow and assertion == NEGATED and self.unpunctuated  # "no fever and a cough"
             return (also and following in ARTICLES) or (either_or and not firm)
-        if assertion == POSSIBLE and self.events[at][WORD] in ("query", "?", "likely", "probable"):
-            return j not in self.closed  # "?PE, calf swelling" asks for one finding
+        if assertion == POSSIBLE and self.events[at][WORD] in DOUBT_ONE:
+            return j not in self.closed
         if assertion == FAMILY:  # "mother had breast cancer, no mass", but "mother has no gout, no lupus"
             said = self.low[self.events[at][FROM] : self.events[at][TO]]
             own = "family" not in said and all(one[MEANT] != NEGATED for one in self.events[at + 1 : j])
@@ -386,6 +388,8 @@ class _Sentence:
         clause = low[begin : event[FROM]]
         leads = all(word.isdigit() or word in NUMBERS for word in clause.replace(",", " ").split())
         if assertion == PAST:
+            if leads and low.endswith("since", self.start, begin):
+                return []
             recent = event[WORD] == "months" or low[event[FROM] : event[TO]].split()[1:] in (
                 ["week"],
                 ["month"],

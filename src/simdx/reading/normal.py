@@ -46,7 +46,7 @@ _LED = re.compile(
 )
 # "Hearing is normal on the right", "sodium normal at 138"; but "is that normal at 28 weeks?"
 _PLACE = r"on\s+(?:the\s+)?(?:right|left|both)\b|at\s+\d+\b(?!\s*(?:weeks?|months?|years?)\b)"
-_STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE})")
+_STOP = re.compile(rf"\s*(?:[.;)\n]|,|$|{_PLACE}|(?:today|on\s+(?:repeat|testing|admission))\b)")
 _STOP_OR_AND = re.compile(
     rf"\s*(?:[.,;:)\n]|$|{_PLACE}|(?:and|but|with|without|for|except|although|however|yet|"
     r"according|today|throughout|again|so|per)\b)",

@@ -95,7 +95,7 @@ def is_there(said: str, words: list[str]) -> bool:
     return (
         words[-1] in STATES
         or (words[0] in STATES and (len(words) == 1 or words[1] in TAILS or words[1] == "for"))
-        or words[0] == "present"
+        or words[0] in ("present", "new")
         or is_clause(words)
         or (_QUANTITY.search(said) is not None and _THROUGHOUT.search(said) is None)
         or (" for " in said and _LASTS.search(said) is not None)
