@@ -1,9 +1,9 @@
 """Does the recipe transfer? Every panel with constants chosen on the others.
 
 A folder with `panel.yaml`, its bank, `cases.jsonl` and perhaps `ood.jsonl` is a panel of the suite; packaged
-ones join by name. The constants that all panels share are found for each panel on the labelled cases of the
-*others*: the level of their best sharpness beside what their banks say, and its spread. The panel is then
-answered with them: leave one panel out. The rest is found on the panel's own simulated text.
+panels are added by name. The constants that all panels share are found for each panel on the labelled cases
+of the *others* (leave one panel out): the level of the best sharpness relative to the rehearsed one, and its
+spread. The panel is then answered with these constants; the rest comes from its own simulated text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ from simdx.panels import load_source
 from simdx.types import Float
 
 BANDWIDTHS = (0.03, 0.05, 0.07, 0.1, 0.15)  # of the kernel: does the shipped one transfer?
-FEWEST_PANELS = 3  # that can say what their levels have in common
+FEWEST_PANELS = 3  # needed for a mean level
 LABELLED = (12, 20, 50, 100)
 DRAWS = 5
 RESAMPLES = 1_000
@@ -67,15 +67,15 @@ class Asked:
     outside: HeldOutScores | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
-    by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
+    by_bandwidth: dict[str, float]  # log loss at the best sharpness of each: only the ranking counts
 
     def level(self) -> float:
-        """What the logarithm of the best sharpness is above the share of the rehearsed one."""
+        """The logarithm of the best sharpness minus OWN_SHARE times that of the rehearsed one."""
         return level_of(self.cases, self.calibration)
 
 
 def level_of(cases: HeldOutScores, found: Calibration) -> float:
-    """The best sharpness is that of least log loss among the labels, told the answers."""
+    """The level, where the best sharpness has the least log loss among the labels on labelled cases."""
 
     def loss(sharpness: float) -> float:
         return log_loss(
@@ -86,7 +86,7 @@ def level_of(cases: HeldOutScores, found: Calibration) -> float:
 
 
 def at_level(found: Calibration, level: float, spread: float) -> Calibration:
-    """The calibration without labels, had other panels this level and this spread of it."""
+    """The calibration without labelled cases, under this level and spread of the other panels."""
     sharpness = float(np.exp(OWN_SHARE * np.log(_rehearsed(found)) + level))
     if found.outside is None:
         sharpness = min(sharpness, UNOPPOSED_POOLED if found.weight else UNOPPOSED_SHARPNESS)
@@ -167,9 +167,9 @@ def run(
 
 
 def chosen(others: Sequence[Asked]) -> tuple[float, float]:
-    """Level and spread of other panels: the shipped ones where fewer than three of them can say.
+    """Level and spread of other panels; the shipped ones if fewer than three of them have a level.
 
-    A panel without a background has a limit of its own, and says nothing about the level of others.
+    A panel without a background has its own limit of the sharpness, so its level does not count.
     """
     levels = [other.level() for other in others if other.calibration.outside is not None]
     if len(levels) >= FEWEST_PANELS:
@@ -221,7 +221,7 @@ def _row(asked: Asked, level: float, spread: float, seed: int) -> dict[str, Any]
 
 
 def _learning(asked: Asked, found: Calibration, seed: int) -> Iterator[dict[str, Any]]:
-    """Calibration error on the other cases once so many are labelled: means over draws."""
+    """Calibration error on the remaining cases for each number of labelled cases: means over draws."""
     from sklearn.isotonic import IsotonicRegression
 
     truth = asked.cases.label_index

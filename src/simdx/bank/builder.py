@@ -1,13 +1,13 @@
-"""Building a bank: ask for what is missing, keep every answer, finish or stop cleanly.
+"""Building a bank: request the missing texts, keep every answer, finish or stop cleanly.
 
-The loop has no state of its own worth saving. Each answer is appended to the store before anything is
-concluded from it; where the build stands is read off the store (see `store`). Killing it anywhere and
-running the same command again therefore asks only for what is not there: at most the requests that were
-under way are repeated. The manifest, written last, says that a bank is complete.
+The loop has no state that needs saving. Each answer is appended to the store before it is used, and the
+state of the build is derived from the store (see `store`). After an interruption the same command therefore
+requests only what is missing; at most the requests then running are repeated. The manifest, written last,
+marks a bank as complete.
 
-A finished bank may have been cited, scored or shipped by its hash. More texts of the same kind extend it;
-another simulator, other settings or smaller numbers would put another bank in its place, and that is
-refused, since whoever wants it can have it in a folder of its own.
+A finished bank may have been cited, scored or shipped by its hash. More texts of the same kind extend it.
+Another simulator, other settings or smaller numbers would replace it by another bank; that is refused, and
+needs another folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
 
 REJECTED_FILE = "rejected.jsonl"
-# So many failures without one answer between them mean the server is gone, not that requests are bad.
+# So many failures in a row mean that the server is gone, not that requests are bad.
 HOPELESS = 24
 REMEDY = {
     "names its label": "describe the label in the panel file without its name ('simdx panel describe'), or ",
@@ -60,7 +60,7 @@ def build_bank(
     limits: BuildLimits | None = None,
     watch: Watch = lambda _: None,
 ) -> BuildReport:
-    """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
+    """Build the bank at `out` up to the settings' numbers, as far as the limits allow."""
     refuse_foreign(out, panel)
     refuse_lesser(out, panel, simulator.id, settings)
     with open_store(out) as store:
@@ -72,7 +72,7 @@ def build_bank(
 
 
 class Build:
-    """One run, and what it has done so far, for whoever draws it."""
+    """One run, with its progress for display."""
 
     def __init__(self, plan: BankPlan, simulator: Simulator, store: AnswerStore, limits: BuildLimits) -> None:
         self._plan, self._simulator, self._store, self._limits = plan, simulator, store, limits
@@ -103,7 +103,7 @@ class Build:
     # ----------------------------------------------------------------- asking
 
     def ask_what_is_missing(self, watch: Watch) -> None:
-        """Round by round: what is rejected in one is asked for again, in other words, in the next."""
+        """Ask in rounds: texts rejected in one round are requested again, by other prompts, in the next."""
         self.stopped = self._why_hopeless()  # of an earlier run's answers
         while self.stopped is None and (due := self._due()):
             self._one_round(due, watch)
@@ -116,8 +116,8 @@ class Build:
         return sum(min(s.usable, s.target) for s in self._strata.values())
 
     def _due(self) -> list[Planned]:
-        """In turn over the strata, so that labels grow evenly. Of a label whose texts are not known yet a few
-        are asked for first; a request that failed is left to a later run."""
+        """Requests in turn over the strata, so that labels grow evenly. A label without judged texts gets
+        only a few requests at first; a failed request is left to a later run."""
         parts = [
             [p for p in s.due if p.key not in self._asked][: None if s.is_known else 2 * KNOWN_AFTER]
             for s in self._strata.values()
@@ -164,7 +164,7 @@ class Build:
         return None
 
     def _why_hopeless(self) -> str | None:
-        """Why a label is beyond this simulator, and what would help; None while none is."""
+        """Why this simulator cannot write a label, with a remedy; None if there is no such label."""
         for stratum in self._strata.values():
             if stratum.is_hopeless(self._limits.least_yield):
                 (reason, n), *_ = stratum.rejected.most_common(1)
@@ -176,7 +176,7 @@ class Build:
     # ----------------------------------------------------------------- finishing
 
     def finish(self) -> BuildReport:
-        """Write why texts were rejected, and the bank where it is complete."""
+        """Write why texts were rejected, and the bank if it is complete."""
         strata = self._strata.values()
         verdicts = [v for s in strata for v in s.verdicts]
         poor = [v for v in verdicts if v.reason is not None]
@@ -237,7 +237,7 @@ def _shown(stratum: str) -> str:
 
 @contextmanager
 def _stop_on_signal(build: Build) -> Iterator[None]:
-    """First Ctrl-C: ask nothing more and keep what is under way. Second: leave at once."""
+    """First Ctrl-C: send no further requests and keep the running ones. Second: exit at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -246,8 +246,8 @@ def _stop_on_signal(build: Build) -> Iterator[None]:
         if build.stopped is not None:
             raise KeyboardInterrupt
         build.stopped = "interrupted"
-        # With a large model what is under way takes minutes: silence would look as if nobody had heard.
-        os.write(2, b"\nstopping when the texts under way are written; once more (Ctrl-C) leaves at once\n")
+        # Running requests of a large model take minutes, so the signal is acknowledged.
+        os.write(2, b"\nstopping when the texts under way are written; press Ctrl-C again to stop at once\n")
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -258,7 +258,7 @@ def _stop_on_signal(build: Build) -> Iterator[None]:
 
 
 def _manifest_at(out: Path) -> dict[str, Any] | None:
-    """Of a finished bank. Another build may be taking it away at this moment, to put a larger one there."""
+    """The manifest of a finished bank. Another build may be replacing the bank at this moment."""
     try:
         return files.read_manifest(out)
     except BadInput:
@@ -268,7 +268,7 @@ def _manifest_at(out: Path) -> dict[str, Any] | None:
 
 
 def refuse_foreign(out: Path, panel: Panel) -> None:
-    """A folder that holds something else is left alone."""
+    """Refuses a folder that holds anything else."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")
     if (manifest := _manifest_at(out)) is not None:
@@ -286,7 +286,7 @@ _OPTIONS = {"max_tokens": "--max-new", "top_p": "--top-p"}
 
 
 def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) -> None:
-    """A finished bank at `out` stays as it is, unless the bank these settings make contains it."""
+    """Refuses to replace a finished bank at `out`, unless the new bank contains it."""
     if (manifest := _manifest_at(out)) is None:
         return
     before, simulator = manifest.get("settings"), manifest.get("simulator")
@@ -295,7 +295,7 @@ def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) 
     old, new = _effective(before, panel), _effective(asdict(settings), panel)
     if not old.get("background"):
         old["conditions"] = new["conditions"]  # of a background that is not there yet
-    # Of the two only the old one is shown: a name just typed may have a key in its address.
+    # Only the old name is shown: the name just typed may have a key in its address.
     changed = [f"simulator {_short(simulator)}, not the one given"] if simulator != model else []
     if manifest.get("wording", 1) != wording_of(settings.voice, panel):
         changed.append("requests worded by another version of simdx")
@@ -334,19 +334,19 @@ def _short(value: object) -> str:
 
 # --------------------------------------------------------------------------- rehearsal texts
 #
-# Texts in another voice, to rehearse a bank on: the same model, another register, a higher temperature.
+# Texts for a rehearsal in another style: the same model, another register, a higher temperature.
 #
-# They lie in a folder of their own inside the bank's, are never part of the bank, and are resumed like one.
+# They are stored in a separate folder inside the bank's, are never part of the bank, and resume like one.
 
 FOLDER = "rehearsal"
-REHEARSAL_TRIES = 6  # requests for every text wanted, after which the calibration goes on without them
+REHEARSAL_TRIES = 6  # requests for every text wanted; then the calibration does without them
 WARMER = 0.3  # added to the bank's temperature
 HOTTEST = 1.2
 OTHER_REGISTER = {"clinician": "patient", "case-report": "patient", "patient": "plain", "plain": "patient"}
 
 
 def second_voice(panel: Panel, settings: BuildSettings, per_label: int) -> tuple[Panel, BuildSettings]:
-    """What is asked for: the panel in another register, with other settings."""
+    """The panel in another register, with other settings."""
     other = replace(panel, register=OTHER_REGISTER.get(panel.register, panel.register), facets={})
     warmer, seed = min(HOTTEST, settings.temperature + WARMER), settings.seed + 1
     return other, replace(
@@ -363,7 +363,7 @@ def write_rehearsal(
     watch: Watch,
     left: BuildLimits,
 ) -> Bank | None:
-    """The texts, or None where the model does not bring them to an end within the tries and what is left."""
+    """The texts, or None if the model does not finish them within the tries and the remaining limits."""
     other, asked = second_voice(panel, settings, per_label)
     tries = REHEARSAL_TRIES * per_label * len(panel.names)
     limits = replace(left, max_requests=tries if left.max_requests is None else min(tries, left.max_requests))

@@ -32,12 +32,12 @@ from simdx.types import NONE_OF_THESE, Panel
 STORE = "replies.jsonl"
 PER_LABEL = 25
 SHORTEST = 4  # words: the prompt asks that a quarter of the texts tell little
-ROUNDS = 4  # of questions to a server, after which what is missing is told
+ROUNDS = 4  # of questions to a server; then missing texts are reported
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All replies so far, judged: the texts that make up the bank, and why others do not."""
+    """All replies so far after the checks: the bank's texts, and why others were rejected."""
 
     texts: Mapping[str, Sequence[str]]
     background: Sequence[tuple[str, str]]  # (condition, text)
@@ -47,7 +47,7 @@ class Gathered:
 
     @property
     def usable(self) -> bool:
-        """Has every label the two texts that the least bank needs?"""
+        """Has every label the two texts that the smallest bank needs?"""
         return min(map(len, self.texts.values())) > 1
 
 
@@ -91,7 +91,7 @@ def gather(panel: Panel, replies: Sequence[str], folder: Path, per_label: int) -
         )
     every = list(dict.fromkeys([*stored, *(row for rows, _ in read for row in rows)]))
     found = judge(every, panel, per_label)
-    if every:  # a server that says nothing leaves nothing
+    if every:  # without texts nothing is stored
         make_folder(folder)
         files.write_jsonl(folder / STORE, (row._asdict() for row in every))
     if found.usable:
@@ -128,8 +128,8 @@ def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int)
 
 # --------------------------------------------------------------------------- replies
 #
-# Read however they are wrapped: JSON (whole or cut off), JSON lines, lists, tables, or paragraphs under
-# headings; fences, numbering, quotation marks and chatter around them. What is read is only told apart here.
+# Replies are read in any of these forms: JSON (whole or cut off), JSON lines, lists, tables, or paragraphs
+# under headings, with fences, numbering, quotation marks and other text around them. They are checked later.
 
 LARGEST_REPLY = 20_000_000  # characters
 # Where a whole conversation was saved, the prompt in it is no reply.
@@ -174,7 +174,7 @@ _CHATTER = re.compile(
 
 
 class _Reader:
-    """Reads one reply from top to bottom: what the last heading named is what texts below it are about."""
+    """Reads one reply from top to bottom: a text belongs to the topic of the last heading above it."""
 
     def __init__(self, panel: Panel) -> None:
         self._labels: dict[str, str] = {}
@@ -227,7 +227,7 @@ class _Reader:
         self._lines(mended[start:], last=True)
 
     def _walk(self, value: Any, topic: Topic | None) -> None:
-        """The texts in a JSON value, by what the keys above them and the names beside them say."""
+        """The texts in a JSON value, with topics from the keys above them and the names beside them."""
         if isinstance(value, str) and topic is not None:
             self._add(topic, value)
         elif isinstance(value, list):
@@ -314,7 +314,7 @@ class _Reader:
             self.rows.pop()  # cut off
 
     def _heading(self, shown: str, rest: str, *, marked: bool) -> bool:
-        """Is this line a heading? Then it says what comes below it is about."""
+        """Is this line a heading? Then it sets the topic of the texts below it."""
         hashes = len(shown) - len(shown.lstrip("#"))
         bold = re.fullmatch(r"(?:\*\*|__)(.+?)(?:\*\*|__):?", rest) is not None
         level = hashes or (7 if bold else 8 if rest.endswith(":") else 9)

@@ -1,4 +1,4 @@
-"""What is done with finished banks: out as one file, in from others' files, several made one, described."""
+"""Operations on finished banks: export to one file, import of other files, merging, statistics."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
 
 
 def read_descriptions(source: Path, panel: Panel, columns: Columns, background: Path | None = None) -> Bank:
-    """A bank of somebody's own: a table through the reader of cases, anything else as a bank is written."""
+    """A user's bank: a table is read as cases are, any other file as a bank."""
 
     def is_table(path: Path) -> bool:
         return path.suffix.lower() == ".csv" or (columns.text, columns.label) != ("text", "label")
@@ -116,7 +116,7 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
 
 
 def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str) -> Bank:
-    """Parquet files of a generator (distilabel, curator) or a data set: rows it gave no text are left out."""
+    """Parquet files of a generator (distilabel, curator) or a data set; rows without text are left out."""
     rows, failed = [], 0
     for path in shards:
         for number, row in read_rows(path):
@@ -178,7 +178,7 @@ def _mean_cosine(vectors: Float) -> float | None:
 
 
 def _confusion(vectors: Float, bank: Bank) -> dict[str, dict[str, float]]:
-    """Of each label's texts, the share whose nearest others vote for each label. Equal votes are shared, so
+    """For each label's texts, the share whose nearest neighbours vote for each label. Ties are shared, so
     that no label wins by its position."""
     from sklearn.neighbors import NearestNeighbors
 

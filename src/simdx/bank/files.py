@@ -1,4 +1,4 @@
-"""Banks on disk: a JSONL or Parquet file, or a folder whose manifest vouches for what is in it.
+"""Banks on disk: a JSONL or Parquet file, or a folder whose manifest has the hashes of its files.
 
     folder/
       bank.jsonl         {"label", "text", …}           one simulated description a line
@@ -42,7 +42,7 @@ LabelledText = tuple[str, str]  # label and text
 def bank_for(
     panel: str | Path | Panel, bank: str | Path | Bank | None = None
 ) -> tuple[Panel, Bank, PanelSource | None]:
-    """A panel with the bank that is given, else its own; and what the panel's file says besides."""
+    """A panel with the given bank, else its own, and the other settings in the panel file."""
     if isinstance(panel, Panel):
         chosen, source = panel, None
     else:
@@ -60,7 +60,7 @@ def bank_for(
 
 
 def packaged_bank(source: PanelSource) -> Bank:
-    """The bank a panel ships beside its YAML file; one of the library's texts where it ships none."""
+    """The bank next to a panel's YAML file; if there is none, a bank of library texts."""
     panel = source.panel
     parts = [_bank_rows(path, panel)[0] for path in source.banks] or [_library_rows(panel)]
     name = f"{panel.name}:" + ("+".join(path.stem for path in source.banks) or "library")
@@ -139,12 +139,12 @@ def refuse_damaged(folder: Path) -> None:
 
 
 def problems_of(folder: Path) -> Iterator[str]:
-    """What in a bank folder does not match its manifest; nothing when it holds."""
+    """The differences between a bank folder and its manifest; none if the bank is undamaged."""
     manifest = read_manifest(folder)
     if "seal" not in manifest:
         yield f"its {MANIFEST_FILE} carries no seal: build or import the bank again with this version"
-    # Down to the last blank: a byte that is damaged but says the same is a sign of more to come.
-    # The seal first: what was put in may have no bytes at all (half of a surrogate pair).
+    # Every byte is compared: a damaged byte without effect is a sign of further damage.
+    # The seal comes first: injected content may not be encodable (half of a surrogate pair).
     elif not seal_holds(manifest) or (folder / MANIFEST_FILE).read_bytes() != _manifest_bytes(manifest):
         yield f"its {MANIFEST_FILE} was changed after it was written"
     for name, expected in manifest["files"].items():
@@ -180,7 +180,7 @@ def _bank_in(folder: Path, panel: Panel, manifest: Mapping[str, Any]) -> Bank:
 
 
 def _bank_rows(path: Path, panel: Panel) -> tuple[list[LabelledText], list[str]]:
-    """What a file says of the panel's labels, and of other conditions where it has them."""
+    """A file's texts of the panel's labels, and of other conditions if it has any."""
     labelled, background = [], []
     is_parquet = path.suffix.lower() == ".parquet"
     for number, row in read_rows(path) if is_parquet else jsonl_rows(path):
@@ -199,7 +199,7 @@ def _bank_rows(path: Path, panel: Panel) -> tuple[list[LabelledText], list[str]]
 
 
 def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:
-    """The texts; refused where they leave out what the panel asks to be thought of."""
+    """The texts; refused if they leave out a condition of the panel's `ask_about`."""
     texts, said = [], set()
     for number, row in jsonl_rows(path):
         text = row.get("text")
@@ -226,7 +226,7 @@ def background_count(folder: Path, manifest: Mapping[str, Any]) -> int | None:
 
 
 def assemble(panel: Panel, rows: Sequence[LabelledText], background: tuple[str, ...], name: str) -> Bank:
-    """The bank that these rows are; refused where a label has none."""
+    """The bank of these rows; refused if a label has none."""
     position = {label: i for i, label in enumerate(panel.names)}
     index = np.array([position[label] for label, _ in rows], dtype=np.int64)
     found = set(index.tolist())
@@ -257,8 +257,8 @@ def write_rows(
     rejected: Mapping[str, int],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Bank files, then the sealed manifest, in the place of older ones. Those go first: no manifest may vouch
-    for new files, and no background stay of a bank that never came to its manifest."""
+    """Replace bank files, then the sealed manifest. Old files are removed first: an old manifest must not
+    cover new files, and an unfinished bank must not leave its background behind."""
     for name in (MANIFEST_FILE,) if others else (MANIFEST_FILE, BACKGROUND_FILE):
         try:
             (folder / name).unlink(missing_ok=True)
@@ -284,7 +284,7 @@ def _manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write rows atomically; the SHA-256 of what was meant to be written, not of what the disk made of it."""
+    """Write rows atomically; return the SHA-256 of the data in memory, not of the file on disk."""
     data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
     write_atomically(path, data)
     return hashlib.sha256(data).hexdigest()
@@ -294,7 +294,7 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def name_bank(file: Path, bank: str, background: str | None) -> bool:
-    """Let a panel file name its bank, in the place of any it named; False where it has to be done by hand."""
+    """Set the bank in a panel file, replacing any it named; False if the user must do it."""
     named = r"^(?:banks|background|against_background):[ \t]*\S.*\n?"
     text = re.sub(named, "", file.read_text("utf-8"), flags=re.M).rstrip("\n")
     text += f"\nbanks: [{json.dumps(bank)}]\n"
@@ -305,7 +305,7 @@ def name_bank(file: Path, bank: str, background: str | None) -> bool:
 
 
 def rewrite_panel(file: Path, text: str, holds: Callable[[PanelSource], bool]) -> bool:
-    """Give a panel file another text if `holds` is true of what it then says; else nothing is written."""
+    """Replace a panel file's text if `holds` is true of the new content; else nothing is written."""
     trial = file.with_name(f".{file.name}.trial")
     try:
         write_atomically(trial, text)

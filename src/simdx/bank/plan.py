@@ -1,4 +1,4 @@
-"""What a build asks for: a sequence of requests per label, fixed before anything is answered.
+"""The requests of a build: a sequence per label, fixed before any answer.
 
 Request `i` of a label is a pure function of the panel, the settings and `i`. Its key, the content address
 under which its answer is stored, is a hash of the model, the prompt, the parameters and the index. So the
@@ -33,7 +33,7 @@ SMALL_MODEL_MB = 600  # below this a model needs the short wording
 EMBEDDED = "smollm2"
 NEXT = "qwen2.5-coder-1.5b"  # the model to try after a small one
 SECONDS_A_TEXT = (4, 6)  # by the embedded model on two cores, rejected texts included
-MOST_TEXTS = 100_000  # of a label or the background; a bank is held in memory, and more is a slip of the keys
+MOST_TEXTS = 100_000  # of a label or the background; a bank is held in memory, more is a likely typing error
 BACKGROUND = ""  # the stratum of conditions outside the panel; no label may be empty
 
 
@@ -145,7 +145,7 @@ def voice_for(simulator: str) -> str:
 
 
 def weak_model_words(panel: Panel, per_label: int) -> str:
-    """What to expect of a bank by the embedded model, said before it starts."""
+    """The expected quality and time of a bank by the embedded model, shown before it starts."""
     texts = len(panel.names) * (per_label + 4) + max(20, per_label * len(panel.names) // 5)
     low, high = (max(1, round(texts * seconds / 60)) for seconds in SECONDS_A_TEXT)
     return f"weak: answers from its bank are often wrong; about {low} to {high} minutes on two cores"
@@ -163,19 +163,19 @@ def larger_than(simulator: str) -> str:
 #
 # The ways a condition presents, chosen per request so that a bank covers them.
 #
-# Left alone, a language model describes the textbook case over and over. A facet is one way in which
+# Without facets a language model describes the textbook case again and again. A facet is one way in which
 # presentations differ (who, how long, how severe, where seen, which finding, typical or not); every
 # request of a label draws one value of each. The draw is stratified: over any run of requests each value
 # of a facet comes up as often as its share says, in an order of its own per label, so that rare but
 # decisive features appear even in a small bank. It depends on the label and the index alone, never on
 # what was answered before.
 #
-# Shares matter: a bank is a sample of what is seen, and one that gives every rarity an equal place is a
-# sample of something else. So the typical presentation keeps half of the requests.
+# Shares matter: a bank should be a sample of what is seen in practice, so rare features must stay rare. The
+# typical presentation keeps half of the requests.
 
 Facets = Mapping[str, tuple[str, ...]]
 
-# Where only the kind of text is known, nothing that makes texts differ is, but for how they begin.
+# If only the kind of text is known, texts can be varied only in how they begin.
 _INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 
@@ -222,16 +222,16 @@ def choose(facets: Facets, stratum: str, index: int) -> dict[str, str]:
 
 # --------------------------------------------------------------------------- conditions outside the panel
 #
-# What a background describes: broad on purpose, so that "none of these" means something. Every branch of
-# medicine a clinician might write about, common before rare; everyday subjects for a panel that is not about
-# illness. Whatever belongs to the panel itself is left out by name.
+# What a background describes: a broad list, so that "none of these" covers much. It has every branch of
+# medicine a clinician might write about, common before rare, and everyday subjects for a panel that is not
+# about illness. Conditions of the panel itself are left out by name.
 
 LONGEST_NAME = 120  # characters of a condition
 CONDITIONS = tuple(packaged("conditions.txt").splitlines())
-# What some of them are like, for models that only repeat a name: one of every branch and more.
+# Findings of some of them, for models that only repeat a name: at least one of every branch.
 FINDINGS = dict(line.split(": ", 1) for line in packaged("findings.txt").splitlines())
 SUBJECTS = tuple(packaged("subjects.txt").splitlines())
-# Words that many names share and none is told by.
+# Words that many names share, so they identify none.
 _GENERAL = {
     "oral", "mouth", "tongue", "cell", "disease", "infection", "cancer", "fever", "acute", "chronic",
     "reaction", "syndrome", "disorder", "bronchial", "cervical", "drug", "allergic", "the", "and",
@@ -239,10 +239,10 @@ _GENERAL = {
 
 
 def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """What lies outside the panel.
+    """Conditions outside the panel.
 
-    Of the broad list: what shares no telling word with a label or alias. Of a list that was given: what does
-    not contain the name of one; whoever gives a list chose its words.
+    From the broad list: those that share no distinctive word with a label or alias. From a given list: those
+    that contain no name of a label, because the user chose the list's words.
     """
     names = all_names(panel)
     if listed is not None:
@@ -253,7 +253,7 @@ def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, .
 
 
 def read_conditions(path: Path) -> tuple[str, ...]:
-    """One condition a line, each once; empty lines and lines that begin with # say nothing."""
+    """One condition a line, each once; empty lines and lines that begin with # are ignored."""
     named: dict[str, str] = {}
     for number, line in text_lines(path):
         name = line.strip()
@@ -277,12 +277,12 @@ def _telling(name: str) -> set[str]:
 
 # --------------------------------------------------------------------------- fresh simulations
 #
-# The numerics ask for simulations of labels and want vectors; this turns that into requests of the plan at
-# random places, scrubs the texts as a build would, asks again where one is rejected, and embeds what it gets.
-# Only labels and facets are ever sent: no case text comes near the simulator.
+# The numerics need vectors of simulated texts of labels. This code sends requests from random places of the
+# plan, scrubs the texts as a build would, asks again if one is rejected, and embeds the texts. Only labels
+# and facets are sent, never case text.
 
 
-ATTEMPTS = 4  # requests spent on one simulation before its last text is taken as it is
+ATTEMPTS = 4  # requests for one simulation; then its last text is used as it is
 _PLACES = 2**31 - 1
 
 
@@ -296,7 +296,7 @@ class Usage:
     taken_unscrubbed: int = 0
 
     def costs(self) -> dict[str, float]:
-        """Under the names that an answer tells them by."""
+        """The counts under their names in an answer."""
         same = ("prompt_tokens", "completion_tokens", "seconds")
         return {"llm_calls": self.calls, **{name: getattr(self, name) for name in same}}
 
@@ -313,7 +313,7 @@ class LiveSimulations:
         transform: Callable[[Float], Float] | None = None,
     ) -> None:
         self.usage = Usage()
-        self.watch: Callable[[Usage], None] | None = None  # told of every answer, as it comes
+        self.watch: Callable[[Usage], None] | None = None  # called with every answer
         self._panel, self._simulator, self._embedder = panel, simulator, embedder
         self._plan = BankPlan(panel, simulator.id, settings or BuildSettings(per_label=1))
         self._scrubbers = [Scrubber.for_topic(panel, name) for name in panel.names]
@@ -330,7 +330,7 @@ class LiveSimulations:
         found = [""] * len(labels)
         pending = list(range(len(labels)))
         for _ in range(ATTEMPTS):
-            # Drawn in order before asking: the random stream must not depend on who answers first.
+            # Drawn in order before asking: the random stream must not depend on the order of answers.
             names = [self._panel.names[labels[i]] for i in pending]
             requests = [self._plan.planned(name, int(rng.integers(_PLACES))).request for name in names]
             still = []

@@ -1,4 +1,4 @@
-"""The words a simulator is asked in; those of each register are in `data/wording.yaml`. Changing any of them
+"""The prompts of a simulator; the wording of each register is in `data/wording.yaml`. Changing any of them
 changes every content address.
 
 Two voices. The full one gives the condition's name (not to be repeated), its features and every facet,
@@ -30,7 +30,7 @@ WORDING: Mapping[str, Mapping[str, Any]] = yaml.safe_load(packaged("wording.yaml
 
 
 def wording_of(voice: str, panel: Panel) -> int:
-    """The edition of the words below: a finished bank in another one is not added to."""
+    """The version of the prompts; a finished bank of another version is not extended."""
     return 2 if voice == "short" or not panel.is_clinical else 1
 
 
@@ -89,7 +89,7 @@ _TIME = re.compile(
 
 
 def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
-    """The same for a small model: the name is kept back where anything else is known."""
+    """The same for a small model: the prompt leaves out the name if anything else is known."""
     register, kind = panel.register, kind_of(panel)
     asked = (
         f"{_OF_A_KIND.format(kind=kind)} It is about this: {{topic}}." if kind else WORDING[register]["short"]
@@ -211,7 +211,7 @@ def wanted(panel: Panel, per_label: int) -> dict[str, int]:
 
 
 def prompts(panel: Panel, missing: Mapping[str, int]) -> list[str]:
-    """What to paste: one prompt, or several where more texts are missing than fit into one reply."""
+    """The prompt to paste, or several if more texts are missing than fit into one reply."""
     groups: list[dict[str, int]] = [{}]
     for topic, n in missing.items():
         while n > 0:

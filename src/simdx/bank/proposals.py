@@ -1,12 +1,12 @@
-"""What a model proposes about labels and a person then reads: near misses, and one-line descriptions.
+"""Proposals of a model that a person then reads: near misses, and one-line descriptions.
 
-A broad list teaches "none of these" what lies far from the panel. What lies close depends on the labels, so
-it is asked for: label by label, several times over with other seeds, and only names come back. An expert may
-read the list, mend it and give it to `simdx bank build --conditions`.
+A broad list shows "none of these" what is far from the panel. Near misses depend on the labels, so a model
+is asked for them: for each label, several times with other seeds, names only. An expert may correct the list
+and give it to `simdx bank build --conditions`.
 
-A small model that is told only a label's name repeats it, and every text is rejected for that. So a
-description is needed, and whoever makes the panel should write it. Where they did not, a model proposes one:
-what it says of an illness may be wrong, and nothing it says enters a panel file unseen.
+A small model that gets only a label's name repeats it, and every such text is rejected. So a label needs a
+description, which the panel's author should write. Otherwise a model proposes one. It may be medically wrong,
+so nothing is written into a panel file before a person has seen it.
 """
 
 import json
@@ -63,7 +63,7 @@ def near_misses(
 
     def requests() -> Iterator[Request]:
         for label, seed in asked:
-            # A server that has answered nothing so far will not answer the rest.
+            # A server that has given no answer so far will not answer the rest.
             if len(answers) >= max(simulator.concurrency, PATIENCE) and not heard():
                 return
             yield _near_misses_of(panel, label, per_label, seed)
@@ -127,7 +127,7 @@ def names_in(text: str, finish_reason: str = "stop") -> list[str]:
 # --------------------------------------------------------------------------- descriptions
 
 TRIES = 3  # with other seeds; the first that can be used is proposed
-KNOWN = 0.4  # temperature: what is known of the label rather than something new
+KNOWN = 0.4  # temperature: low, for known facts about the label
 LONGEST = 45  # words
 
 _DESCRIBE = "Name the typical symptoms and findings of {name} in one line, divided by commas."
@@ -148,7 +148,7 @@ def undescribed(panel: Panel) -> tuple[Label, ...]:
 
 
 def propose(panel: Panel, simulator: Simulator) -> Mapping[str, str | None]:
-    """label -> a description of those that have none; None where the model said nothing that can be used."""
+    """label -> a proposed description for each label without one; None if no reply was usable."""
     labels = undescribed(panel)
     requests = [_description_of(panel, label, seed) for label in labels for seed in range(TRIES)]
     answers = ask_all(simulator, requests)
@@ -188,7 +188,7 @@ def usable(panel: Panel, label: Label, text: str) -> str | None:
 
 
 def write_descriptions(path: Path, descriptions: Mapping[str, str]) -> None:
-    """Put them into the file; refused, and nothing written, where that would change anything else."""
+    """Put descriptions into the file; refused, with nothing written, if anything else would change."""
     before = load_panel(path).labels
     wanted = [descriptions.get(label.name, label.description) for label in before]
     text = _described(path.read_text(encoding="utf-8"), descriptions)

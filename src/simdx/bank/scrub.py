@@ -1,9 +1,9 @@
 """Which simulated texts may enter a bank, and why the others may not.
 
-A bank teaches by its words. A text that names its label teaches the name, one that names another label
-teaches that one's; a refusal, a remark about the task or a loop teaches nothing; a copy counts one thought
-twice. Nothing is mended here beyond white space, quotation marks and a last sentence cut off by the token
-limit: a text is usable, or it is rejected with a reason and kept apart.
+The method learns from a bank's words. A text that names a label would teach the name; a refusal, a remark
+about the task or a loop teaches nothing; a copy counts one text twice. Only white space, quotation marks and
+a last sentence cut off by the token limit are corrected here: a text is usable, or it is rejected with a
+reason and stored separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answers of a build, append-only, one JSON line each: nothing that was paid for is ever lost.
+"""The answers of a build, append-only, one JSON line each, so that no paid answer is lost.
 
 A row is flushed as it is written, so a killed process leaves whole rows and at most one torn last line, which
 the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the store is closed: a power cut
@@ -146,7 +146,7 @@ def read_answers(path: Path) -> Iterator[StoredAnswer]:
 
 
 def _repair_last_line(path: Path) -> None:
-    """Mend the row a killed builder was writing: end it where it is whole, drop it where it is not."""
+    """Repair the row a killed builder was writing: end it if it is complete, else drop it."""
     with path.open("rb+") as file:
         last = next(iter(deque(file, maxlen=1)), b"\n")
         if last.endswith(b"\n"):
@@ -162,15 +162,15 @@ def _repair_last_line(path: Path) -> None:
 
 # --------------------------------------------------------------------------- verdicts
 #
-# Where a build stands, read off the answers it has, so that an interrupted one needs no other memory. For one
+# The state of a build, derived from its answers, so that an interrupted build needs no other memory. For one
 # stratum with target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1,
 # plus those of them still without an answer, make N. Requests below the horizon are what the build has to
 # ask; a rejected answer moves it one further. A build is complete when every horizon is fully answered.
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
-MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
+MOST_PER_USABLE = 40  # requests per wanted description; then the simulator cannot write the label
 LEAST_YIELD = 0.1  # usable share of a label's texts below which a run stops, unless the user says otherwise
-# A simulator that works in lockstep is asked for more than is missing once it is known how much gets lost.
+# Once the usable share is known, a simulator that works in lockstep gets more requests than are missing.
 KNOWN_AFTER = 20  # judged answers
 CAUTION = 0.75  # of the usable share so far is counted on
 MOST_AHEAD = 8  # requests per missing description
@@ -187,7 +187,7 @@ class TextVerdict:
 
 
 class Stratum:
-    """One label (or the background): what is usable, and what is due to be asked."""
+    """One label (or the background): its usable texts, and the requests still to send."""
 
     def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
@@ -216,7 +216,7 @@ class Stratum:
                 self.due.append(planned)
 
     def judge(self, planned: Planned, answer: StoredAnswer) -> tuple[str, str | None]:
-        """The text, and why it is not usable on its own; that it says what another says is found later."""
+        """The text, and why it is not usable by itself; duplicates are found later."""
         text = tidy(answer.text, answer.finish_reason)
         if planned.key not in self._reasons:
             self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
@@ -248,16 +248,16 @@ class Stratum:
 
     @property
     def exhausted(self) -> bool:
-        """True when this simulator will not reach the target at any bearable price."""
+        """True when this simulator will not reach the target at an acceptable price."""
         return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
 
     @property
     def is_known(self) -> bool:
-        """True when so many texts have been judged that the share of usable ones says something."""
+        """True when enough texts have been judged to estimate the usable share."""
         return len(self.verdicts) >= 2 * KNOWN_AFTER
 
     def is_hopeless(self, least_yield: float) -> bool:
-        """True when so few of the texts are usable that somebody should know before more are asked for."""
+        """True when so few texts are usable that the build should stop and report it."""
         poor = self.is_known and self.usable < least_yield * len(self.verdicts)
         return self.missing > 0 and (poor or (self.exhausted and not self.due)) and bool(self.rejected)
 
@@ -366,7 +366,7 @@ class BuildEstimate:
 def estimate(
     panel: Panel, model: str, settings: BuildSettings, out: Path, limits: BuildLimits
 ) -> BuildEstimate:
-    """Worked out without asking; the folder is neither made nor locked."""
+    """An estimate without any request; the folder is neither made nor locked."""
     plan, store = BankPlan(panel, model, settings), AnswerStore(out)
     strata = [Stratum(plan, store, name) for name in plan.targets]
     answers = [verdict.answer for stratum in strata for verdict in stratum.verdicts]

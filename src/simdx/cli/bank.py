@@ -39,7 +39,7 @@ from simdx.types import NONE_OF_THESE, Panel
 app = Typer()
 
 SHOWN = ("panel", "labels", "rejected", "hash")  # of a manifest
-LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by
+LEAST_BACKGROUND = 20  # fewer texts are too few to estimate none of these
 Folder = Annotated[Path, Argument(metavar="DIR", help="A bank folder.")]
 TextsPerLabel = Annotated[int, Option(min=2, max=1000, help="Texts wanted per label.")]
 
@@ -84,7 +84,7 @@ def _write_prompts(asked: list[str], out: Path) -> list[str]:
 
 
 def _chat_folder(panel: str) -> Path:
-    """Where replies for a panel file gather: beside it."""
+    """The folder for replies to a panel file: next to it."""
     if panel in PACKAGED:
         raise BadInput(f"'{panel}' is packaged and has its banks: give --out for a bank of your own")
     folder, file = load_source(panel).folder, Path(panel)
@@ -106,7 +106,10 @@ def import_(
     *,
     layout: options.ColumnOptions,
 ) -> Told:
-    """Make a bank of a chat model's replies, which add up, or of descriptions you already have (--from)."""
+    """Make a bank from replies of a chat model, or from texts you already have (--from).
+
+    Each reply adds to the bank.
+    """
     name = panel_file or panel
     if name is None:
         raise BadInput("say which panel: simdx bank import PANEL reply.txt")
@@ -138,7 +141,7 @@ def _reply(path: Path) -> str:
 
 
 def _gathered(name: str, panel: Panel, found: Gathered, folder: Path, per_label: int, *, own: bool) -> Told:
-    """Say what has come together and what is missing, write the next prompt, name the bank in the panel."""
+    """Report the texts so far and what is missing, write the next prompt, name the bank in the panel."""
     following = folder / "next-prompt.txt"
     following.unlink(missing_ok=True)
     written = _write_prompts(prompts(panel, found.missing)[:1], following)
@@ -174,7 +177,7 @@ def _gathered(name: str, panel: Panel, found: Gathered, folder: Path, per_label:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What a bank shall hold, and when to stop."""
+    """What a bank is to hold, and when a build stops."""
 
     per_label: Annotated[int, Option(min=1, help="Usable texts wanted per label.")]
     out: Annotated[Path, "The bank folder; an interrupted build there continues."]
@@ -246,16 +249,16 @@ def build(
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
     silent = [label.name for label in undescribed(chosen)] if settings.voice == "short" else []
-    if silent:  # a small model repeats a name it is told, and nothing else is known of them
+    if silent:  # a small model repeats the name, and these labels have nothing else
         raise BadInput(
             f"no description of {', '.join(silent)[:200]}: a small model needs one line each. Write them in "
             f"the panel file, or let a larger model propose: "
             f"simdx panel describe {panel} --simulator {plan.NEXT}"
         )
-    refuse_unwritable(out)  # all before a model is loaded for nothing
+    refuse_unwritable(out)  # before a model is loaded
     builder.refuse_foreign(out, chosen)
     builder.refuse_lesser(out, chosen, simulators.identity_of(simulator), settings)
-    # Labels alone are sent, to a server that the command line names: naming it is the permission.
+    # Only labels are sent; naming the server on the command line is the permission.
     given = {} if timeout is None else {"timeout": timeout}
     with closing(simulators.get_simulator(simulator, allow_remote=True, **given)) as running:
         note(f"{running.id}: {running.capabilities.describe()}")
@@ -278,7 +281,7 @@ def build(
         return _as_json(chosen.name, report), told, failed_line(report, out)
     try:
         found = calibrate_panel(panel, bank=out, writer=writer)
-    except SimdxError as problem:  # such as an embedder on another machine: the bank is there all the same
+    except SimdxError as problem:  # such as an embedder on another machine; the bank is kept
         note(f"the bank was not calibrated: {problem}")
         found = None
     weak = weaknesses(read_bank(out, chosen), made_by(out), None if found is None else found.calibration)
@@ -352,7 +355,7 @@ def show(
         if picture is not None:
             raise BadInput(f"no map of bank '{folder.name}': 'simdx bank verify' finds it damaged")
         note(f"warning: 'simdx bank verify' finds bank '{folder.name}' damaged; its manifest says:")
-    wanted = stats and holds  # nothing is said of texts that nothing vouches for
+    wanted = stats and holds  # no statistics of texts that failed verification
     found = folder_statistics(folder, manifest, panel, picture, bank_map, allow_remote) if wanted else None
     return _report(folder, manifest, found, holds=holds)
 
@@ -384,7 +387,7 @@ def score(
 
 @verb(app)
 def verify(folder: Folder) -> Told:
-    """Check every hash and count of a bank (exit 1 when it does not hold)."""
+    """Check every hash and count of a bank (exit 1 if it is damaged)."""
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
     problems = _problems(folder)
@@ -417,7 +420,7 @@ def merge(
 def _problems(folder: Path) -> list[str]:
     try:
         return list(problems_of(folder))
-    except BadInput as error:  # a damaged or absent manifest is a bank that does not hold
+    except BadInput as error:  # a damaged or absent manifest: the bank is damaged
         return [str(error)]
 
 

@@ -35,14 +35,14 @@ def classify(
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
     policy: Annotated[File, "Decision policy (YAML); default: the panel's."] = None,
-    ask: Annotated[bool, "--ask", "Also name what to ask for next."] = False,
+    ask: Annotated[bool, "--ask", "Also name the most useful missing finding."] = False,
     verbose: Annotated[bool, "--verbose", "-v", "Print the whole answer in words."] = False,
     json: options.AsJson = False,
     html: Annotated[File, "Also write the answer as an HTML page."] = None,
 ) -> None:
     """Classify one text: the probability of each label, with uncertainty, decision and evidence.
 
-    Several panels are independent questions, each with an answer of its own: with --json {"results": […]}.
+    Several panels are answered independently; with --json the answers are in {"results": […]}.
     """
     case = read_case(text, file)
     from simdx.classifier import infer_panels

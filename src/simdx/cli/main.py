@@ -1,4 +1,4 @@
-"""The command line: verbs are registered here, and every ending of a run is decided here.
+"""The command line: registers the verbs and decides the exit code of every run.
 
 A verb's module is imported when the verb is called.
 
@@ -90,8 +90,8 @@ def _root(
 
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `simdx` command."""
-    # Products here are small: a second thread of numpy's makes none faster, and waits by spinning. Read when
-    # numpy is loaded; whoever sets it otherwise is heard.
+    # Matrix products are small: a second numpy thread makes none faster and only spins. numpy reads this when
+    # it is loaded; a value set by the user is kept.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     args = spread_repeated(list(sys.argv[1:] if argv is None else argv))
 
@@ -104,7 +104,7 @@ def run(argv: Sequence[str] | None = None) -> None:
 
 
 def guarded(call: Callable[[], object]) -> int:
-    """Run a command and turn whatever ends it into an exit code and at most one line."""
+    """Run a command and turn its result or error into an exit code and at most one line."""
     try:
         result = call()
         sys.stdout.flush()
@@ -115,7 +115,7 @@ def guarded(call: Callable[[], object]) -> int:
         # A library that finds no room looks like one that is not installed.
         return _complain(*((_NO_MEMORY, 1) if _no_room(error.__context__) else (str(error), error.exit_code)))
     except BrokenPipeError:
-        # The reader of our output has gone; point stdout nowhere so that exit does not raise again.
+        # The reader of our output has closed it; redirect stdout so that exit does not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -161,7 +161,7 @@ _ASSIGNMENT = re.compile(r"[^=\s][^=]*=\s*[-+]?(\d[\d.eE+-]*|\.\d+|nan|inf)", re
 
 
 def spread_repeated(args: list[str]) -> list[str]:
-    """Let `--prior a=.2 b=.3` stand for `--prior a=.2 --prior b=.3`, as the contract writes it."""
+    """Expand `--prior a=.2 b=.3`, the documented form, to `--prior a=.2 --prior b=.3`."""
     out: list[str] = []
     option: str | None = None
     for arg in args:

@@ -61,7 +61,7 @@ def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> T
 def verify(
     name: Annotated[str | None, Argument(help="A model; default: all on this machine.")] = None,
 ) -> Told:
-    """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
+    """Check the SHA-256 of every pinned file (exit 1 if one differs)."""
     chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
     problems = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
     bad = [f"{name}: {problem}" for name, problem in problems.items() if problem]

@@ -161,7 +161,7 @@ class MethodOptions(PanelDataOptions):
 
 @dataclass(frozen=True)
 class AnswerOptions(MethodOptions):
-    """Everything that `classify` and `evaluate` let a user choose about the answers."""
+    """All options of `classify` and `evaluate` that affect the answers."""
 
     none_prior: NonePrior = None
     simulator: Annotated[str | None, "The language model, where the method asks one."] = None
@@ -184,7 +184,7 @@ class AnswerOptions(MethodOptions):
 
 
 def outcomes(panel: str) -> tuple[str, ...]:
-    """What a case of this panel may be labelled."""
+    """The labels that a case of this panel may have."""
     from simdx.panels import load_panel
     from simdx.types import NONE_OF_THESE
 
@@ -196,7 +196,7 @@ def outcomes(panel: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PriorOptions:
-    """A prior over the labels; uniform when nothing is said."""
+    """A prior over the labels; uniform by default."""
 
     prior: Annotated[Many, Option(metavar="LABEL=P", help="Prior probability of a label; 0 excludes it.")] = (
         None
@@ -226,7 +226,7 @@ class PriorOptions:
         return whole.only(labels, self.only) if self.only else whole
 
     def among(self, panels: Sequence[tuple[str, ...]]) -> list[Prior]:
-        """One prior for each panel's labels; what is said of a label counts for every panel that has it."""
+        """One prior for each panel; the value given for a label counts for every panel that has it."""
         if len(panels) == 1:
             return [self.over(panels[0])]
 
@@ -264,7 +264,7 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """Where a file of labelled texts has them."""
+    """The columns of a file of labelled texts."""
 
     text_column: TextColumn = "text"
     label_column: Annotated[str, "Column of the label."] = "label"
@@ -278,13 +278,13 @@ class ColumnOptions:
 
 @dataclass(frozen=True)
 class CaseColumns(ColumnOptions):
-    """The same for cases, which have ids."""
+    """The columns of a file of cases, which have ids."""
 
     id_column: Annotated[str, "Column of the id."] = "id"
 
 
 def check_target(path: Path | None, option: str) -> None:
-    """Refuse, before anything slow is done, a file that could not be written where the option says."""
+    """Refuse an output file that could not be written, before any slow work."""
     if path is not None and not path.parent.is_dir():
         raise BadInput(f"the folder for {option} does not exist: {path.parent}")
     if path is not None and path.is_dir():

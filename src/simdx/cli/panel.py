@@ -126,7 +126,7 @@ def near(name: str, medical: bool = True) -> str:
 
 
 def register_of(labels: Iterable[str]) -> str:
-    """What labels that are all everyday topics of the library say of their texts; else the default."""
+    """The register: general if every label is an everyday topic of the library, else the default."""
     found = [meant_by(name) for name in labels]
     return "general" if found and all(f and not f.condition.medical for f in found) else "clinician"
 
@@ -171,7 +171,7 @@ def describe(
 
 
 def _agrees(question: str) -> bool:
-    """What a person at a terminal answers; nobody there agrees to nothing."""
+    """The answer of a person at a terminal; without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
     note(question, end="")
@@ -212,12 +212,12 @@ def calibrate(
     inside: Annotated[File, "Labelled texts by another writer."] = None,
     outside: Annotated[list[Path] | None, "Texts of none of the labels; repeatable."] = None,
 ) -> Told:
-    """Calibrate a panel: how confident its answers may be, and where none of these begins.
+    """Calibrate a panel: the confidence of its answers and the threshold of none of these.
 
     Without --data no labelled case is needed: texts of the bank are held out and classified, as written and
     with typing errors. With --data your labelled cases set the calibration. --ask shows up to 20 of your own
     texts, one key each; labels are saved beside the panel after every key, and the same command continues.
-    From 8 labels on it measures, as --data does. The result is saved with the panel.
+    From 8 labels on the calibration is measured, as with --data. The result is saved with the panel.
     """
     from simdx.upkeep import calibrate_panel
 
@@ -236,7 +236,7 @@ def calibrate(
 
 
 def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path) -> tuple[Path | None, Told]:
-    """Labels given in the terminal, as a file to measure on; else what is said while there are too few."""
+    """The file of labels given in the terminal; while there are too few, a report instead."""
     from simdx.archive import labelled_file, read_labelled, read_texts, texts_to_ask, write_labelled
     from simdx.methods.calibration import FEWEST_CASES
 
@@ -278,7 +278,7 @@ def ask_labels(
     labelled: Mapping[str, str],
     save: Callable[[Mapping[str, str]], None],
 ) -> dict[str, str]:
-    """text -> label, those there were before included; `save` is told after every key."""
+    """text -> label, including earlier ones; `save` is called after every key."""
     if len(names) > len(KEYS):
         raise BadInput(f"{len(names)} labels are more than the {len(KEYS)} keys: label a file, give --data")
     meaning = {**dict(zip(KEYS, names, strict=False)), NONE: NONE_OF_THESE}
@@ -313,7 +313,7 @@ def ask_labels(
 
 @contextmanager
 def _keys() -> Iterator[Callable[[], str]]:
-    """What reads one key; a line where nobody sits at a terminal. The end of input stops."""
+    """A function that reads one key, or a line without a terminal. The end of input stops."""
     if not sys.stdin.isatty():
         yield lambda: (sys.stdin.readline().strip().lower() or STOP)[:1]
         return
@@ -358,8 +358,8 @@ def compile_(
 ) -> Told:
     """Fit a panel now and save the fit, so that its first answer is as fast as the others.
 
-    The first answer of a panel does the same, apart from the decision policy. A compiled panel is found by
-    its content: after a change of bank, embedder or recipe it is not used.
+    The first answer of a panel does the same, except for the decision policy. After a change of bank,
+    embedder or recipe a compiled panel is no longer used.
     """
     options.check_folder(out, "--out")
     classifier = chosen.classifier(name)

@@ -50,7 +50,7 @@ def quickstart(
     """
     options.go_fast(fast)
     file = out / "panel.yaml"
-    refuse_unwritable(out)  # what cannot be written and a model that does not exist: before anything is asked
+    refuse_unwritable(out)  # an unwritable folder or an unknown model is refused before any question
     if simulator is not None:
         identity_of(simulator)
     given = [(name.strip(), said.strip()) for name, _, said in (item.partition("=") for item in labels or [])]
@@ -79,14 +79,14 @@ def quickstart(
 
 
 def _step(what: str, *command: object) -> None:
-    """Say a command, then run it here."""
+    """Print a command, then run it."""
     from simdx.cli.main import program
 
     args = [str(part) for part in command]
     note(f"\n# {what}\n$ simdx {shlex.join(args)}")
     ended = typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
     sys.stdout.flush()
-    if ended:  # interrupted: what comes after has nothing to stand on
+    if ended:  # interrupted: the next steps need this one
         raise typer.Exit(ended)
 
 
@@ -117,7 +117,7 @@ def _write_panel(
         other = unknown and said and meant_by(said) is not None and said not in dict(found)
         labels |= {said: ""} if other else {name: said}
     refuse_twice(labels)
-    if yes:  # nobody will write the lines that a small model needs: said before anything is written
+    if yes:  # nobody can write the lines that a small model needs: refused before anything is written
         model = simulator or (None if all(map(meant_by, labels)) else plan.EMBEDDED)
         silent = [name for name, said in labels.items() if not said]
         if model is not None and silent and plan.voice_for(model) == "short":
@@ -146,7 +146,7 @@ def _has_bank(file: Path) -> bool:
 
 
 def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
-    """How to come to a bank that the library does not have: the model that shall write it, or None."""
+    """Ask how to make a bank that the library does not have: the model to write it, or None."""
     note("The library does not know every label, so the panel needs a bank. Two ways, the better first:")
     note("  1  from any chat model you have: a prompt to paste, the reply saved to a file")
     note(f"  2  from the embedded model: {plan.weak_model_words(load_panel(file), per_label)}")
@@ -171,7 +171,7 @@ def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
 
 
 def _built(file: Path, simulator: str, per_label: int, yes: bool) -> tuple[object, ...]:
-    """Let a model write the bank, and name it in the panel; what the calibration is told of it."""
+    """Let a model write the bank, name it in the panel, and return options for the calibration."""
     _describe(file, simulator, yes)
     bank = file.parent / "bank"
     build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
@@ -186,9 +186,9 @@ def _built(file: Path, simulator: str, per_label: int, yes: bool) -> tuple[objec
 
 
 def _describe(file: Path, simulator: str, yes: bool) -> None:
-    """A line for every label that has none: from a larger model, which proposes it, or from whoever is there.
+    """A description for every label without one: proposed by a larger model, or written by the user.
 
-    What the embedded model proposes is no description, so it is not asked.
+    The embedded model's proposals are useless, so it is not asked.
     """
     silent = [label.name for label in undescribed(load_panel(file))]
     if not silent:
@@ -208,7 +208,7 @@ def _describe(file: Path, simulator: str, yes: bool) -> None:
 
 
 def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> None:
-    """Three texts a label, until somebody says they are right."""
+    """Show three texts a label until the user approves them."""
     while True:
         few = ("--per-label", SAMPLE, "--background", 0, "--rehearsal", 0)
         _step(f"{SAMPLE} texts for each label, to look at", *build, *few)
@@ -222,7 +222,7 @@ def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> No
         said = ask("\nare these texts right? y: build the rest; n: stop; e: I have edited the panel, again: ")
         if said.lower() in ("y", "yes"):
             return
-        shutil.rmtree(bank)  # made a moment ago, by this command, for these eyes
+        shutil.rmtree(bank)  # made just now by this command, only to be shown
         if said.lower() not in ("e", "edit"):
             raise BadInput(
                 f"nothing was approved: edit {file}, or give another --simulator, and run it again"

@@ -115,10 +115,10 @@ def answers(
     short: Annotated[int, Option(min=1, help="Short texts in the batch.")] = 10_000,
     long: Annotated[int, Option(min=1, help="Long ones.")] = 1_000,
 ) -> Told:
-    """A text to its answer: cold, warm, in batches; beside scikit-learn, MiniLM and the bare products."""
+    """Time from text to answer: cold, warm, in batches; with scikit-learn and MiniLM for comparison."""
     from simdx.panels import load_panel
 
-    load_panel(panel)  # an unknown one is told here, not by the process that is timed
+    load_panel(panel)  # an unknown panel is refused here, not in the timed process
     return _run("answers", panel=panel, short=short, long=long)
 
 
@@ -130,7 +130,7 @@ def engines() -> Told:
 
 @verb(bench, "bank")
 def bank_() -> Told:
-    """Building a bank: texts per second and how busy the simulator is."""
+    """A bank build: texts per second and load of the simulator."""
     return _run("bank")
 
 
@@ -143,8 +143,8 @@ def abi() -> Told:
 @verb(bench)
 def service(
     seconds: Annotated[float, Option(min=0.1, help="How long to send requests.")] = 30.0,
-    clients: Annotated[int, Option(min=1, help="How many send at once.")] = 64,
-    requests: Annotated[int | None, Option(min=1, help="So many instead, however long it takes.")] = None,
+    clients: Annotated[int, Option(min=1, help="Clients that send at once.")] = 64,
+    requests: Annotated[int | None, Option(min=1, help="Send this many requests instead.")] = None,
     replicas: Annotated[int, Option(min=1, help="Services with one audit log that share the clients.")] = 1,
 ) -> Told:
     """Requests per second, latency and memory of the HTTP service."""
@@ -185,7 +185,7 @@ def transfer(
     seed: Annotated[int, Option(min=0, help="Of draws and intervals.")] = 0,
     out: Annotated[File, "Write the record to this file as well."] = None,
 ) -> Told:
-    """Every panel with the constants that the other panels choose, and what labelled cases would add."""
+    """Answer every panel with constants chosen on the other panels, and with labelled cases added."""
     from simdx.disk import write_atomically
     from simdx.runs import current_commit
     from simdx.transfer import entries, lines, run

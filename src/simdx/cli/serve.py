@@ -55,14 +55,14 @@ class ServeOptions:
     audit_checkpoints: Checkpoints = None
     allowed_hosts: Annotated[Many, "--allowed-host", "A further host name; needs tokens."] = None
     cors_origins: Annotated[Many, "--cors-origin", "A web origin that may call; needs tokens."] = None
-    public_url: Annotated[str | None, "Its address, for links in cards; needs tokens."] = None
+    public_url: Annotated[str | None, "The service's address, for links in cards; needs tokens."] = None
     fhir_servers: Annotated[
         Many, Option("--fhir-server", metavar="URL", help="A FHIR server to fetch attachments from.")
     ] = None
     upstream: Annotated[
         str | None, Option(metavar="[MODEL@]URL", help="A server of typed decisions to calibrate.")
     ] = None
-    upstream_cases: Annotated[File, "Labelled cases that calibrate it; with one --panel."] = None
+    upstream_cases: Annotated[File, "Labelled cases to calibrate the upstream; needs one --panel."] = None
 
     def __post_init__(self, fast: bool) -> None:
         from simdx.service import limit_threads
@@ -82,7 +82,7 @@ def serve(
         Many, Option(metavar="ISSUER=KEYS", help="A record system and its key set.")
     ] = None,
     cds_client_panel: Annotated[
-        Many, Option(metavar="ISSUER=PANEL", help="A panel it may ask; default: all.")
+        Many, Option(metavar="ISSUER=PANEL", help="A panel this issuer may ask; default: all.")
     ] = None,
     access_log: Annotated[bool, "--access-log", "Log id, route, status and time."] = False,
 ) -> None:
@@ -133,12 +133,12 @@ TokenPlace = Annotated[File, "--token-file", "Default: the service's own, in its
 
 @verb(token)
 def new(
-    name: Annotated[str, Argument(help="Who or what the token is for; it stands in the audit log.")],
+    name: Annotated[str, Argument(help="Who or what the token is for; recorded in the audit log.")],
     scope: Annotated[
         Many, "classify, metrics or admin (which includes metrics); repeatable. Default: classify."
     ] = None,
-    panel: Annotated[Many, "A panel it may ask; repeatable. Default: every one."] = None,
-    days: Annotated[float | None, "Days it is valid; default: until revoked."] = None,
+    panel: Annotated[Many, "A panel the token may ask; repeatable. Default: every panel."] = None,
+    days: Annotated[float | None, "Days of validity; default: until revoked."] = None,
     token_file: TokenPlace = None,
     json: options.AsJson = False,
 ) -> None:
@@ -152,7 +152,7 @@ def new(
 
 @verb(token, "list")
 def list_(token_file: TokenPlace = None) -> Told:
-    """The tokens that were made, without the tokens."""
+    """List tokens by name, scope and state; the tokens themselves are never shown again."""
     found, lines = _tokens(token_file).list(), []
     for t in found:
         state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
@@ -163,7 +163,7 @@ def list_(token_file: TokenPlace = None) -> Told:
 
 @verb(token)
 def revoke(name: Annotated[str, Argument(metavar="NAME|ID")], token_file: TokenPlace = None) -> Told:
-    """End a token's life; a running service notices at once."""
+    """Revoke a token; a running service notices at once."""
     gone = _tokens(token_file).revoke(name)
     note(f"revoked {gone.name} ({gone.id})")
     return (_shown(gone),)
@@ -197,7 +197,7 @@ def export(
     key: LogKey = None,
     json: options.AsJson = False,
 ) -> None:
-    """Every record as a JSON line, in order, with its place in the chain."""
+    """Write every record as a JSON line, in order, with its place in the chain."""
     from simdx.disk import replacing
 
     if json and out is None:
@@ -210,7 +210,7 @@ def export(
     if not out.parent.is_dir():
         raise BadInput(f"{out} cannot be written: its folder does not exist")
     count = 0
-    with replacing(out, 0o600) as file:  # for the owner's eyes only, and never half a file under that name
+    with replacing(out, 0o600) as file:  # readable by the owner alone, and never half written
         for line in lines:
             file.write(line.encode("utf-8"))
             count += 1
@@ -230,7 +230,7 @@ def verify(
     key: LogKey = None,
     json: options.AsJson = False,
 ) -> None:
-    """Walk the hash chain from the first record, past every checkpoint; exit 1 when it does not hold."""
+    """Walk the hash chain from the first record, past every checkpoint; exit 1 if it fails."""
     from simdx.service.audit_chain import read_checkpoints
     from simdx.service.audit_chain import verify as walk
 
@@ -318,7 +318,7 @@ def server(
     from simdx.embedders import get_embedder, parts_of
     from simdx.panels import disclaimer, load_panel
 
-    for source in panels.values():  # refused now, not in the middle of a conversation
+    for source in panels.values():  # refused at the start, not in a conversation
         check_names(parts_of(embedder or load_panel(source).embedder), allow_remote)
     if embedder is not None:
         get_embedder(embedder, allow_remote=allow_remote)

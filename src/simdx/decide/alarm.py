@@ -1,22 +1,21 @@
 """The shared-bias alarm: do independent views of the case contradict a confident answer?
 
-A concentrated posterior says that one simulator and one embedding agree with themselves. The alarm asks
-other views about the label the answer claims. A view is one representation (an embedding block, or the bare
-words) of one bank, with a soft kernel of its own bandwidth. The score is the log odds of the best other
-label against the claimed one in the views' geometric mean, plus the same log odds in the answer itself: a sum
-of evidence, in which a view that has seen nothing decisive says nothing and one that finds the claimed
-label absurd says much.
+A concentrated posterior comes from one simulator and one embedding and can be wrong. The alarm compares the
+claimed label with other views. A view is one representation (an embedding block, or the words alone) of one
+bank, with a soft kernel of its own bandwidth. The score is the log odds of the best other label against the
+claimed one in the views' geometric mean, plus the same log odds in the answer itself. It is a sum of
+evidence: an undecided view contributes little, a view that finds the claimed label very unlikely much.
 
-The test: under the null hypothesis the claimed label is right. Simulated texts, each judged by views and
-a method that do not hold it, give the score's distribution among *correct* answers, once for confident
-ones and once for the rest, because doubtful answers are contradicted more often even when right. The alarm is
-raised above the (1 − rate) quantile of the distribution the answer belongs to; no labelled case is used.
+The test: under the null hypothesis the claimed label is right. Simulated texts, each judged by views and a
+method fitted without it, give the score's distribution among *correct* answers. Confident answers and the
+rest have separate distributions, because views contradict uncertain answers more often even when these are
+right. The alarm is raised above the (1 − rate) quantile of the answer's distribution; no labelled case is
+used.
 
 The score was chosen on simulated text alone, among loss of mass, Jensen–Shannon, Kullback–Leibler and pooled
 margins with and without the answer's own: confident errors of one bank's kernel on the other bank's
-descriptions, then confident errors of the cross-fitted method. A view's bandwidth minimises the log loss of
-simulated text that it does not hold: the other banks' texts where there are any, its own left out in turn
-otherwise.
+descriptions, then confident errors of the cross-fitted method. A view's bandwidth minimises the log loss on
+simulated text outside its bank: the other banks' texts if there are any, else its own texts left out in turn.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from simdx.methods.panel_data import Observations
 from simdx.reading import PLAIN
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
-LEAST_TEXTS = 2  # a word of one text alone could help that text only when it judges itself
+LEAST_TEXTS = 2  # a word that occurs in one text alone helps only that text
 BANDWIDTHS = (0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.13, 0.17)
-LOSS_FLOOR = 1e-6  # of a probability inside a log loss
+LOSS_FLOOR = 1e-6  # least probability in a log loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def soft_posterior(
 ) -> Float:
     """Soft-kernel posterior from cosines (N, n); cells where `own` is true do not count.
 
-    A label left without any simulation gets no mass; if that leaves none at all, the answer is the prior.
+    A label without any simulation gets no mass; if no label has one, the answer is the prior.
     """
     logit = cosine / bandwidth
     if own is not None:
@@ -109,12 +108,12 @@ def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Observati
 
 
 def _lexical(basis: LexicalBasis) -> Callable[[Observations], Float]:
-    """An embedding model may carry a bias that every bank seen through it shares; word counts have none."""
+    """An embedding model may have a bias that all banks embedded by it share; word counts have none."""
     return lambda seen: basis.cosines(seen.texts)
 
 
 def word_basis(texts: Sequence[str], reading: str = PLAIN) -> LexicalBasis:
-    """These texts, to be compared with by their words."""
+    """These texts, prepared for comparison by words."""
     lexicon = Lexicon.of(texts, whole_words, LEAST_TEXTS, reading)
     lexicon.take(lexicon.counts(texts))
     return basis_of(lexicon)
@@ -146,10 +145,10 @@ def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
 
 # --------------------------------------------------------------------------- the alarm
 
-CONFIDENT = 0.8  # at least this on one label: an answer that a reader takes as settled
+CONFIDENT = 0.8  # an answer with this probability on one label counts as confident
 RATE = 0.1  # false alarms among correct answers of the same confidence
-FLOOR = 1e-4  # of a view's probability: how much one view may say against a label
-KNOTS = 41  # quantiles kept of a null: steps of 2.5 %, finer than the rate
+FLOOR = 1e-4  # least probability of a view: limits the weight of one view against a label
+KNOTS = 41  # stored quantiles of a null distribution: steps of 2.5 %, finer than the rate
 LEAST_NULL = 30  # simulated answers that a band of confidence needs
 
 
@@ -189,7 +188,7 @@ class Alarm:
 
     views: tuple[View, ...]
     nulls: tuple[Null, ...]
-    own: bool = True  # does the score hold the answer's own log odds? Not where there are no held-out answers
+    own: bool = True  # does the score include the answer's log odds? Not without held-out answers
 
     def judge(self, seen: Observations, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""
@@ -220,7 +219,7 @@ def disagreement(opinions: Float, claimed: Int, prior: Float) -> Float:
     own = pooled[rows, claimed]
     pooled[rows, claimed] = -np.inf
     other = pooled.max(axis=1)
-    lowest = np.log(FLOOR)  # with one possible label there is nothing to disagree about
+    lowest = np.log(FLOOR)  # with one possible label no view can disagree
     return np.where(np.isfinite(other), other - np.maximum(own, lowest), lowest)
 
 
@@ -246,7 +245,7 @@ def fit_alarm(views: Sequence[View], seen: Observations, truth: Int, posterior: 
 
 
 def banded_nulls(score: Float, confidence: Float) -> tuple[Null, ...]:
-    """A null for doubtful answers and one for confident ones; one for all where either has too few."""
+    """Null distributions for uncertain and for confident answers; one for all if either has too few."""
     sure = confidence >= CONFIDENT
     if min(sure.sum(), (~sure).sum()) < LEAST_NULL:
         return (Null.of(score),)
@@ -254,8 +253,8 @@ def banded_nulls(score: Float, confidence: Float) -> tuple[Null, ...]:
 
 
 def alarm_performance(posterior: Float, truth: Int, flag: Mask) -> dict[str, float | None]:
-    """How the alarm did on labelled cases, for reports alone: among answers with at least CONFIDENT on one
-    label, flagged errors and correct answers flagged in vain."""
+    """The alarm's results on labelled cases, for reports only: among answers with at least CONFIDENT on one
+    label, the errors flagged and the correct answers flagged."""
     sure = posterior.max(axis=1) >= CONFIDENT
     wrong = posterior.argmax(axis=1) != truth
     errors, correct = sure & wrong, sure & ~wrong

@@ -1,4 +1,4 @@
-"""What else an answer may be: conditions of the library that no label stands for, emergencies among them, and
+"""Alternatives to an answer: conditions of the library that no label means, including emergencies, and
 sentences of the text that the leading label does not explain (`methods.world`).
 """
 
@@ -16,31 +16,31 @@ from simdx.methods.panel_data import Observations
 from simdx.reading import split_sentences, states_own
 from simdx.types import Float, Int
 
-CLEAR = math.log(10)  # log-likelihood by which an emergency that is named exceeds the leading label
-LIKELY = 0.01  # and its least probability
-NEAR = 0.1  # probability of one that is no kind of the label, which is named whatever its likelihood
-NEAREST = 3  # conditions that none of these may be, which are named
-LEAST_TOPIC = 0.01  # in a panel that is not about illness: less probable everyday topics are not named
+CLEAR = math.log(10)  # an emergency is named if its log-likelihood exceeds the leading label's by this
+LIKELY = 0.01  # and its probability is at least this
+NEAR = 0.1  # with this probability it is named whatever its likelihood, unless it is a kind of the label
+NEAREST = 3  # conditions named under none of these
+LEAST_TOPIC = 0.01  # least probability of an everyday topic that is named (panels not about illness)
 
 
 class Beyond(NamedTuple):
-    """What else one answer may be."""
+    """Alternatives to one answer."""
 
     outside: OutsideAnswer | None = None
     unexplained: tuple[str, ...] = ()  # sentences
     red_flags: tuple[RedFlagAnswer, ...] = ()
-    rival: tuple[str, float] | None = None  # an emergency that comes near
+    rival: tuple[str, float] | None = None  # an emergency that is likely, and its probability
 
 
 def beyond_of(fitted: Fitted, observations: Observations, table: AnswerTable) -> list[Beyond]:
-    """Which condition none of these may be, and the sentences that the leading label does not explain."""
+    """The likeliest conditions outside the panel, and sentences that the leading label does not explain."""
     world, found = fitted.world, fitted.calibration
     if world is None or found is None or table.out_of_class is None:
         return [Beyond()] * len(observations.texts)
     compared, lead = world.compared(observations), table.of_labels.argmax(axis=1)
     shares = world.shares(compared)
     chances = table.out_of_class[:, None] * shares
-    clinical = fitted.data.panel.is_clinical  # beside other panels no illness is named
+    clinical = fitted.data.panel.is_clinical  # with other panels no illness is named
     named = chances if clinical else np.where([c.medical for c in world.conditions], 0.0, chances)
     urgent, margin = world.rivals(compared, lead)
     rows, kind = np.arange(len(lead)), ~world.outside[urgent]  # emergencies that are a kind of the label
@@ -71,7 +71,7 @@ def beyond_of(fitted: Fitted, observations: Observations, table: AnswerTable) ->
 def _marked(
     fitted: Fitted, texts: list[str], lead: Int, conditions: Float
 ) -> list[tuple[tuple[str, ...], tuple[RedFlagAnswer, ...]]]:
-    """Of each text: sentences that its leading label does not explain, and the red flags they state."""
+    """For each text: sentences that its leading label does not explain, and the red flags in them."""
     world, found = fitted.world, fitted.calibration
     if world is None or found is None or not texts:
         return []

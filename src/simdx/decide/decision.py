@@ -1,11 +1,12 @@
 """The decision: accept, likely, test further, or send to review, with every reason in plain words.
 
-Doubt about the *question* (a text unlike the panel, views that contradict the answer, a feature of the case
-that a person must see) calls for review; doubt about the *answer* (mass left elsewhere, entropy, a label that
-must not be missed, a sentence it does not explain) calls for more tests. A utility matrix, where given,
-replaces the thresholds of the second kind by the decision of largest expected utility. All reasons that hold
-are collected; the gravest decides. An answer within every limit is `accept` only where labelled cases have
-shown what accepting costs (`policy`); else it is `likely`, and the reasons say what is missing.
+Doubt whether the *panel* applies (a text unlike the panel, views that contradict the answer, a feature of
+the case that a person must see) leads to review. Doubt about the *answer* (probability elsewhere, entropy, a
+label that must not be missed, a sentence that the leading label does not explain) leads to more tests. A
+utility matrix, where given, replaces the thresholds of the second kind by the decision of largest expected
+utility. All reasons that hold are collected; the most serious one decides. An answer within every limit is
+`accept` only where labelled cases have shown how often accepted answers are wrong (`policy`). Otherwise it is
+`likely`, and the reasons say what is missing.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from simdx.panels.schema import matching
 from simdx.types import NONE_OF_THESE, Float, Mask, Panel
 
 ROUND_FIGURES = Policy()
-# A prior below it all but excludes a label; on panels of more than 50 labels, one below half an even share.
+# A prior below this almost excludes a label; with more than 50 labels the limit is half an even share.
 EXCLUDED = 0.01
 NOT_ACCEPTED = "not accepted automatically"
 # Effective simulations below which an answer rests on one or two texts that may be nonsense.
@@ -29,9 +30,9 @@ LEAST_EFFECTIVE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one answer when it is decided about."""
+    """What is known about one answer before the decision."""
 
-    posterior: Float  # (K,) of the labels, as every reader shows them: none of these keeps its share
+    posterior: Float  # (K,) of the labels as shown to users; with none of these they sum to one
     entropy_bits: float
     out_of_class: float | None = None
     typicality: float | None = None
@@ -42,24 +43,24 @@ class Facts:
     preferred: tuple[str, ...] = ()  # the label each independent view puts first
     conformal_set: tuple[str, ...] | None = None
     effective_simulations: float | None = None
-    refuted: tuple[str, ...] = ()  # what speaks against accepting any answer of this bank
+    refuted: tuple[str, ...] = ()  # reasons against accepting any answer from this bank
     missing: tuple[str, ...] = ()  # what the panel lacks for an answer to be accepted
     prior: Float | None = None  # (K,); None: even
-    even: Float | None = None  # (K,) the posterior under the even prior, where the given one excludes labels
+    even: Float | None = None  # (K,) the posterior under an even prior, if the given prior excludes labels
     unexplained: tuple[str, ...] = ()  # sentences that the leading label does not explain
-    red_flags: tuple[str, ...] = ()  # what those sentences state, in the words of the library
-    rival: tuple[str, float] | None = None  # an emergency that the label hides, and its probability
+    red_flags: tuple[str, ...] = ()  # red flags in those sentences, as the library names them
+    rival: tuple[str, float] | None = None  # an emergency that the label could hide, and its probability
     text: str = ""
-    foreign: bool = False  # it does not read as the language of the bank
-    silent: bool = False  # it states nothing that is present
-    # Label and probability that lead where the text is read without what is not stated as present.
+    foreign: bool = False  # the text is not in the bank's language
+    silent: bool = False  # the text states nothing as present
+    # The label that leads, and its probability, if only findings stated as present are read.
     stated: tuple[str, float] | None = None
 
 
 def decide(
     panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES, promise: str | None = None
 ) -> DecisionAnswer:
-    """What to do with one answer, and why; `promise`: what accepted answers keep to, where that is known."""
+    """The decision on one answer with its reasons; `promise`: the guaranteed error rate, if there is one."""
     review = list(_review_reasons(panel, facts, policy))
     within = None
     if policy.utility is None:
@@ -70,11 +71,11 @@ def decide(
         review += [within] if choice == "review" else []
     test += _other_doubts(panel, facts, policy.thresholds.must_not_miss)
     outside = facts.out_of_class or 0.0
-    if not (review or test) and outside > facts.posterior.max():  # a label is accepted, none of these is not
+    if not (review or test) and outside > facts.posterior.max():  # only a label can be accepted
         test = [f"none of these leads with {percent(outside)}"]
     action: Literal["accept", "likely", "test", "review"] = "review" if review else "test"
     reasons = (*review, *test)
-    # Labels that must not be missed and that the user's prior, or choice of labels, keeps from leading.
+    # Labels that must not be missed but cannot lead under the user's prior or choice of labels.
     prior = facts.prior
     set_aside = [] if prior is None else [
         f"'{panel.names[i]}' must not be missed, and its prior is {100 * prior[i]:.2g} %"
@@ -91,7 +92,7 @@ def decide(
 
 
 def excluded(prior: Float) -> Mask:
-    """(K,) labels that a prior all but excludes."""
+    """(K,) labels that a prior excludes or almost excludes."""
     return prior < min(EXCLUDED, 0.5 / len(prior))
 
 
@@ -101,7 +102,7 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
     if facts.foreign:
         yield "the text does not read as English, the language of the simulated texts"
     if facts.silent:
-        yield "the text states nothing as present: it is denied, past, normal or somebody else's"
+        yield "the text states nothing as present: every finding is denied, past, normal or another person's"
     for rule in matching(rules, facts.text):
         yield rule.reason or f"the text matches the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):
@@ -157,16 +158,16 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield f"no threshold keeps errors at or below {risk.target:.0%} of cases"
     elif risk is not None and _exceeds(facts.entropy_bits, risk.entropy_bits):
         yield (
-            f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
-            f"and this answer has {facts.entropy_bits:.2f}"
+            f"at most {risk.target:.0%} errors are guaranteed only up to {risk.entropy_bits:.2f} bits of "
+            f"entropy; this answer has {facts.entropy_bits:.2f}"
         )
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
-        yield f"the {policy.conformal.level:.0%} set holds {listed}"
+        yield f"the conformal {policy.conformal.level:.0%} set holds {listed}"
 
 
 def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[str]:
-    """Whatever the policy says: an answer that nothing vouches for, or that leaves something open."""
+    """Doubts that hold under every policy: missing evidence, or findings that stay unexplained."""
     label = panel.names[int(facts.posterior.argmax())]
     if facts.refuted:
         yield f"auto-accept is off: {'; '.join(facts.refuted)}"
@@ -178,15 +179,15 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
             elif panel.labels[i].must_not_miss and _reaches(p, kept):
                 yield f"'{name}' must not be missed and would have {percent(p)} under an even prior"
     if facts.unexplained:
-        n = len(facts.unexplained)  # not their words: reasons are logged, and a case's text is not
+        n = len(facts.unexplained)  # only their number: reasons are logged, and case text must not be
         flags = f" ({'; '.join(facts.red_flags)})" if facts.red_flags else ""
         yield f"{n} sentence{'s' * (n > 1)} not explained by '{label}'{flags}"
     if facts.stated is not None:
         name, p = facts.stated
         yield (
-            f"what is stated as present speaks for '{name}' with only {percent(p)}"
+            f"the findings stated as present support '{name}' with only {percent(p)}"
             if name == label
-            else (f"what is stated as present speaks for '{name}' ({percent(p)})")
+            else (f"the findings stated as present support '{name}' ({percent(p)})")
         )
     if facts.rival is not None:
         yield f"could be {facts.rival[0]} (emergency), {percent(facts.rival[1])}"
@@ -198,12 +199,12 @@ def _other_doubts(panel: Panel, facts: Facts, kept: float | None) -> Iterator[st
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:
-    """The decision of largest expected utility, and a sentence that says so; ties go to caution."""
+    """The decision of largest expected utility, with a sentence; ties go to the more cautious one."""
     outside = facts.out_of_class or 0.0
     expected = {}
     for decision, row in utility.items():
         values = np.array([row[name] for name in panel.names])
-        of_none = row.get(NONE_OF_THESE, float(values.mean()))  # not stated: that of any label
+        of_none = row.get(NONE_OF_THESE, float(values.mean()))  # if not stated: the mean of the labels
         expected[decision] = float(values @ facts.posterior) + outside * of_none
     caution = {"review": 2, "test": 1}
     ranked = sorted(expected, key=lambda d: (-round(expected[d], 12), -caution.get(d, 0)))

@@ -1,7 +1,7 @@
 """The desk: everything between a posterior and a decision, for one fitted method.
 
-It considers a batch of answers at a time, under the policy and with the alarm that were found on simulated
-text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, decision.
+It takes a batch of answers, with the policy and the alarm that were tuned on simulated text (`thresholds`),
+and adds alarm, conformal set, sentences, flip, missing finding and decision.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from simdx.types import NONE_OF_THESE, Float, Int, Mask
 
 
 class DecisionParts(NamedTuple):
-    """What the desk adds to one answer, as `Answer` names it. None where it was not asked for or cannot be
-    said."""
+    """What the desk adds to one answer, under the names in `Answer`. None: not requested, or not known."""
 
     decision: DecisionAnswer
     alarm: AlarmAnswer
@@ -56,13 +55,13 @@ class DecisionParts(NamedTuple):
     notes: tuple[str, ...]
 
 
-ENOUGH = 50  # texts that tell a bank's language
+ENOUGH = 50  # texts that show a bank's language
 
 
 class Desk(TunedThresholds):
     @cached_property
     def _english(self) -> bool:
-        """Is most of the bank in English? Of other languages nothing can be said."""
+        """Is most of the bank in English? Other languages are not recognised."""
         some = self._data.bank.texts[:ENOUGH]
         return 2 * sum(map(is_english, some)) > len(some)
 
@@ -77,7 +76,7 @@ class Desk(TunedThresholds):
 
     @cached_property
     def refuted(self) -> tuple[str, ...]:
-        """What speaks against accepting any answer of this bank."""
+        """Reasons against accepting any answer from this bank."""
         found, bank = self._fitted.calibration, self._data.bank
         if found is None:
             return copied(bank)
@@ -99,13 +98,13 @@ class Desk(TunedThresholds):
         return tuple(said)
 
     def _lacks(self, none: float | None) -> tuple[str, ...]:
-        """What is missing for this answer to be accepted, of the panel first."""
+        """What is missing for this answer to be accepted; what the panel lacks comes first."""
         beyond = None if self.missing or self.evidence is None else self.evidence.beyond(none)
         return self.missing if beyond is None else (beyond,)
 
     @property
     def _medical(self) -> bool:
-        """Does any label stand for a disease? Beside those, a text can be about any other one."""
+        """Does any label mean a disease? Then a text can be about any other disease."""
         labels = self._data.panel.labels
         if any(label.icd10 for label in labels):
             return True
@@ -119,7 +118,7 @@ class Desk(TunedThresholds):
         found, opinions = self.alarm.judge(observations, table.of_labels, table.prior.probabilities)
         if table.voices is None:
             return found, opinions
-        # Most voices of a pool against its answer: it rests on how loud one was, whatever the views say.
+        # If most voices of a pool prefer another label, one voice alone decides the answer: raise the alarm.
         most = outvoted(table.voices, table.of_labels.argmax(axis=1))
         return replace(found, flag=found.flag | most), np.concatenate([opinions, [*table.voices.values()]])
 
@@ -132,8 +131,8 @@ class Desk(TunedThresholds):
         ask: bool = False,
         note: str | None = None,
     ) -> list[DecisionParts]:
-        """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding, `note` a
-        note on how they were made."""
+        """These parts for N answers; `explain` adds sentences and flip, `ask` the missing finding, `note` a
+        note on how the answers were made."""
         if not observations.texts:
             return []
         panel, prior, of_labels = self._data.panel, table.prior.probabilities, table.of_labels
@@ -149,7 +148,7 @@ class Desk(TunedThresholds):
                 texts, table.posterior, prior,
                 lambda some, whole: self._answered(self._data.observe(some, whole), prior).posterior,
             )  # fmt: skip
-            if panel.is_clinical:  # what is denied, normal or a relative's is no support
+            if panel.is_clinical:  # denied, normal or relatives' findings are no support
                 sentences = [
                     tuple(e for e in effects if e.effect <= 0 or states_own(e.text)) for effects in sentences
                 ]
@@ -158,7 +157,7 @@ class Desk(TunedThresholds):
         agreed = opinions[:, np.arange(len(of_labels)), of_labels.argmax(axis=1)].T.tolist()
         beyond = beyond_of(self._fitted, observations, table)
         none = [None] * len(texts) if table.out_of_class is None else table.out_of_class.tolist()
-        # One list for each fact; of what is not known there is none.
+        # One list for each fact; unknown facts are left out below.
         known: dict[str, Any] = {
             "posterior": of_labels, "out_of_class": none, "even": self._even(observations, prior),
             "entropy_bits": table.entropy_bits.tolist(), "typicality": table.typicality.tolist(),
@@ -208,8 +207,8 @@ class Desk(TunedThresholds):
     def _stated(
         self, texts: Sequence[str], decisions: Sequence[DecisionAnswer], of_labels: Float, prior: Float
     ) -> dict[int, tuple[str, float]]:
-        """Of answers that nothing else keeps from being accepted: what leads, with its probability among the
-        labels, where the text says otherwise without what is denied, past, normal or somebody else's."""
+        """If removing findings that are denied, past, normal or another person's changes an answer that
+        passes every other check: the label that then leads, with its probability among the labels."""
         if not (self._cheap and self._data.panel.is_clinical):
             return {}
         passed = [i for i, one in enumerate(decisions) if one.action in ("accept", "likely")]
@@ -232,13 +231,13 @@ class Desk(TunedThresholds):
         return other
 
     def tried(self, observations: Observations, table: AnswerTable) -> Float:
-        """Which answers pass every check on themselves, whatever the panel lacks; for `none_limit`."""
+        """Which answers pass every check, not counting what the panel lacks; for `none_limit`."""
         parts = self.decide(observations, table, explain=False)
         passed = np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
         return np.where(passed, -np.inf if table.out_of_class is None else table.out_of_class, np.inf)
 
     def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
-        """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
+        """A policy from labelled cases (`how`: as `tune_on_labelled`); outside cases add evidence."""
         from simdx.decide.tune import FOLDS, folds_in_turn, tune_on_labelled
 
         answers, panel = self._answered(cases, self._uniform), self._data.panel
@@ -251,8 +250,8 @@ class Desk(TunedThresholds):
         if outside is None:
             return policy
         inside = np.full(len(truth), np.inf)
-        fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
-        for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
+        fold = folds_in_turn(truth, FOLDS)  # a label's only case is in no fold: it is not accepted
+        for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy tuned without it
             held = np.flatnonzero(fold == f)
             other = self.under(tuned(np.flatnonzero(fold != f)))
             inside[held] = other.tried(cases.at(held), answers.at(held))
@@ -261,7 +260,7 @@ class Desk(TunedThresholds):
         return replace(policy, evidence=found)
 
     def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
-        """What labelled cases show of accepting under this policy, in which they had no part."""
+        """What labelled cases show about accepting under this policy, which was tuned without them."""
         answers = self._answered(cases, self._uniform)
         wrong = answers.posterior.argmax(axis=1) != truth
         return self._evidence(self.policy, self.tried(cases, answers), wrong, outside, "packaged record")
@@ -281,7 +280,7 @@ class Desk(TunedThresholds):
         return self._fitted.answer(observations, Prior(prior, float(len(prior))))
 
     def _even(self, observations: Observations, prior: Float) -> Float | None:
-        """(N, K) posteriors under the even prior, where the given one excludes labels."""
+        """(N, K) posteriors under an even prior, if the given prior excludes labels."""
         if excluded(prior).any() and self._cheap:
             with suppress(
                 BadInput
@@ -290,7 +289,7 @@ class Desk(TunedThresholds):
         return None
 
     def _promise(self, prior: Float) -> str | None:
-        """What labelled cases have shown of accepted answers like these: same bank and method, even prior."""
+        """The error rate shown on labelled cases for accepted answers: same bank and method, even prior."""
         risk = self.policy.risk
         held = risk is not None and risk.entropy_bits is not None and self.policy.fits(self.fingerprint)
         if risk is None or not held or not np.allclose(prior, self._uniform):
@@ -317,7 +316,7 @@ class Desk(TunedThresholds):
         limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
         of_labels = table.of_labels
         if not np.allclose(prior, self._uniform):
-            # The scores stay those that were calibrated, under the uniform prior; the labels' shares change.
+            # The scores stay those calibrated under the uniform prior; only the labels' shares change.
             moved = limits.under(prior) if self._cheap else None
             if moved is None:
                 return None, ("the policy was calibrated under the uniform prior: no conformal set",)
@@ -327,7 +326,7 @@ class Desk(TunedThresholds):
 
     def _flip(self, observations: Observations, i: int, table: AnswerTable) -> FlipAnswer | None:
         names, leading = self._data.panel.names, int(table.posterior[i].argmax())
-        if not self._cheap or leading == len(names):  # none of these does not hang on a label's prior
+        if not self._cheap or leading == len(names):  # none of these does not depend on a label's prior
             return None
         prior = table.prior.probabilities
         if self._fitted.proportional:
@@ -343,7 +342,7 @@ class Desk(TunedThresholds):
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
         names = self._data.panel.names
-        if not self._cheap or posterior[len(names) :].sum() >= 0.5:  # the panel's findings are not its own
+        if not self._cheap or posterior[len(names) :].sum() >= 0.5:  # the panel's findings do not describe it
             return None
 
         def answer(texts: list[str]) -> Float:

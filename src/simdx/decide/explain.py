@@ -1,16 +1,16 @@
 """Why an answer is what it is.
 
-evidence          the simulated descriptions that carried it, for the leading label and its competitors
+evidence          the simulated descriptions with most weight, for the leading label and its competitors
 sentences         the leading outcome's probability with each part of the case left out in turn: a positive
                   effect is support, a negative one evidence against. A long case is cut into at most
                   `MOST_PARTS` runs of sentences, so that a case report costs no more than a dozen answers
-flip              the prior that would change the answer; only the leading label's prior is moved
-pairs             sentences of the case and of a simulation that share words which speak for a label; words
-                  that every label's texts use, such as those of grammar, pair nothing
-missing finding   which finding, once known, would settle the case most. Findings are clauses of the bank that
-                  speak for a label still possible and are not in the case; the nearest clause of each label
-                  stands for the reply, and the finding of least expected entropy is worth asking. It costs
-                  some hundred answers
+flip              the prior that would change the answer; only the leading label's prior is changed
+pairs             sentences of the case and of a simulation that share words typical of a label; words that
+                  every label's texts use, such as function words, make no pair
+missing finding   the finding that would reduce uncertainty most if it were known. Findings are clauses of the
+                  bank that are typical of a label still possible and are not in the case. The nearest clause
+                  of each label is used as the reply, and the finding of least expected entropy is returned.
+                  This needs some hundred answers
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from simdx.types import Bank, Float, Int, entropy_bits
 # --------------------------------------------------------------------------- evidence
 
 LEADING = 3  # descriptions of the leading label
-RIVALS = 1  # of every label that competes with it
-COMPETES = 0.1  # with at least this probability; the runner-up is always shown for contrast
-MOST_LABELS = 3  # with evidence: the leading one and two competitors
+RIVALS = 1  # descriptions of every label that competes with it
+COMPETES = 0.1  # a label with this probability competes; the second label is always shown
+MOST_LABELS = 3  # labels with evidence: the leading one and two competitors
 
 
 def evidence_of(
     weights: EvidenceWeights, posterior: Float, names: Sequence[str], texts: Sequence[str]
 ) -> list[tuple[Evidence, ...]]:
-    """For each answer (N, K) the simulations that carried it, or the nearest ones without a kernel.
+    """For each answer (N, K) the simulations with most weight, or the nearest ones without a kernel.
 
-    They are the highest ranks of the leading labels, label by label.
+    They are the highest-ranked simulations of each leading label in turn.
     """
     distance, share = weights.distance, weights.share
-    # equal shares (all nothing, or a hard tolerance) are told apart by distance
+    # distance orders simulations of equal share (all zero, or under a hard tolerance)
     rank = distance if share is None else 1e-9 * distance - share
     leading = np.argsort(-posterior, axis=1, kind="stable")[:, :MOST_LABELS]
     mass = np.take_along_axis(posterior, leading, axis=1)
@@ -66,7 +66,7 @@ def evidence_of(
 
 # --------------------------------------------------------------------------- sentences
 
-MOST_PARTS = 12  # answers that an explanation may cost
+MOST_PARTS = 12  # answers that an explanation may need
 
 
 def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
@@ -76,7 +76,7 @@ def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
         return sentences
     length = np.array([len(sentence) for sentence in sentences])
     middle = np.cumsum(length) - length / 2
-    run = (middle / length.sum() * most).astype(int)  # a sentence is where its middle is
+    run = (middle / length.sum() * most).astype(int)  # a sentence belongs to the run that holds its middle
     return [" ".join(sentences[i] for i in np.flatnonzero(run == k)) for k in np.unique(run)]
 
 
@@ -85,8 +85,8 @@ def sentence_effects(
 ) -> list[tuple[SentenceEffect, ...]]:
     """Effects on each text's leading outcome, strongest first.
 
-    `answer(shortened, whole)` has the posteriors of all shortened texts. The only part of a case is compared
-    with the prior, which is the answer to an empty text; none of these has no prior to compare.
+    `answer(shortened, whole)` returns the posteriors of all shortened texts. If a case has only one part, its
+    answer is compared with the prior, the answer to an empty text; none of these has no such prior.
     """
     parts = [runs_of_sentences(text) for text in texts]
     owner = np.array([i for i, own in enumerate(parts) for _ in own if len(own) > 1], dtype=int)
@@ -105,22 +105,22 @@ def sentence_effects(
 
 # --------------------------------------------------------------------------- flip
 
-FAR = 40.0  # log odds beyond which a prior is certainty
-POINTS, HALVINGS = 10, 12  # scanned and bisected where the method itself must answer
+FAR = 40.0  # log odds beyond which a prior counts as certain
+POINTS, HALVINGS = 10, 12  # scanned and bisected if the method itself must answer
 
 
 def exact_flip(
     among_labels: Float, out_of_class: float, prior: Float, leading: int
 ) -> tuple[int, float] | None:
-    """(outcome, prior): below that prior of the leading label, the others in proportion, the answer is that
-    outcome; None where no other is possible. For a posterior that is prior times likelihood.
+    """(outcome, prior): below that prior of the leading label, with the others in proportion, the answer is
+    that outcome; None if no other is possible. For a posterior proportional to prior times likelihood.
 
-    Outcome K is none of these, whose probability does not depend on how much prior each possible label has.
+    Outcome K is none of these; its probability does not depend on the priors of the possible labels.
     """
     rest = prior.sum() - prior[leading]
     if rest <= 0 or prior[leading] <= 0:
         return None
-    # Odds of the leading label against the others together at which each of them is level with it.
+    # For each other label: the prior odds of the leading label at which the two are equally likely.
     level = np.where(prior > 0, among_labels, 0.0) / rest / (among_labels[leading] / prior[leading])
     level[leading] = 0.0
     least = out_of_class / (1 - out_of_class)  # of the labels' mass, for the leading one to lead
@@ -132,8 +132,8 @@ def exact_flip(
 def searched_flip(prior: Float, leading: int, answer: Callable[[Float], Float]) -> tuple[int, float] | None:
     """The same for any method; `answer(prior)` is the posterior under another prior.
 
-    A hard tolerance can let the label lead again further down, so the way down is scanned before the
-    crossing is bisected; the scan is finest near the present prior.
+    With a hard tolerance the label can lead again at a smaller prior, so smaller priors are scanned before
+    the crossing is bisected; the scan is finest near the present prior.
     """
     others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
     if others.sum() <= 0 or prior[leading] <= 0:
@@ -162,16 +162,16 @@ def _share(log_odds: float) -> float:
     return 1 / (1 + math.exp(-log_odds))
 
 
-# --------------------------------------------------------------------------- words that speak for a label
+# --------------------------------------------------------------------------- words typical of a label
 
-LEAST_Z = 2.5  # standard errors by which a word must be more frequent in a label's texts than in the bank's
-LEAST_BITS = 1.0  # that two sentences must share to be a pair
-LEAST_OVERLAP = 0.25  # of their telling words, as a cosine
+LEAST_Z = 2.5  # standard errors by which a typical word is more frequent in a label's texts than in all
+LEAST_BITS = 1.0  # two sentences must share this to be a pair
+LEAST_OVERLAP = 0.25  # of their typical words, as a cosine
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Words that speak for a label: word -> (label, by how many bits a text of it likelier has it)."""
+    """Words typical of a label: word -> (label, log2 ratio of its frequency in that label's texts to all)."""
 
     words: Mapping[str, tuple[int, float]]
 
@@ -199,7 +199,7 @@ class Telling:
         return sum(self.words[w][1] for w in words if w in self.words)
 
     def bits_for(self, label: int, words: Iterable[str]) -> float:
-        """What speaks for the label, less what speaks for others."""
+        """Bits for the label minus bits for other labels."""
         return sum(b if k == label else -b for k, b in (self.words[w] for w in words if w in self.words))
 
 
@@ -223,7 +223,7 @@ def paired(case: Sequence[str], texts: Sequence[str], telling: Telling) -> list[
 
 # --------------------------------------------------------------------------- missing finding
 
-PER_LABEL = 2  # replies per label and finding: an expectation over several costs an answer each
+PER_LABEL = 2  # replies per label and finding; each reply needs an answer
 LEAST_MASS = 0.02  # labels below it are not worth asking about
 CANDIDATES = 8  # findings weighed for each label
 _CLAUSE = re.compile(r"[,;:()]\s+|\s+(?:but|while|although|whereas)\s+")
@@ -232,7 +232,7 @@ _LENGTHS = range(3, 12)  # words of a clause that names a finding and little els
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The bank's clauses that may be findings, embedded, with the label each comes from."""
+    """The bank's clauses that may be findings, embedded, with the label of each."""
 
     texts: tuple[str, ...]
     label_index: Int
@@ -240,7 +240,7 @@ class Clauses:
 
     @classmethod
     def of(cls, bank: Bank, telling: Telling, embed: Callable[[Sequence[str]], Float]) -> Clauses:
-        """Those that hold a word that speaks for a label, and no number: an age or a date is no finding."""
+        """Clauses with a word typical of a label and without a number (an age or a date is no finding)."""
         found: dict[tuple[str, int], None] = {}
         for text, label in zip(bank.texts, bank.label_index.tolist(), strict=True):
             for sentence in split_sentences(text):
@@ -253,7 +253,7 @@ class Clauses:
         return cls(texts, np.array([label for _, label in found], dtype=int), embed(texts))
 
     def open_findings(self, text: str, labels: Sequence[int], telling: Telling) -> list[int]:
-        """Rows to ask about: the most telling of each label, each about something else, none said already."""
+        """Rows to ask about: the most typical of each label, all different, none already in the text."""
         said, out = stems(text), []
         words = [{w for w in stems(clause) if w in telling.words} for clause in self.texts]
         for label in labels:

@@ -4,16 +4,17 @@ A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says 
 (round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and method
 they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
 
-Accepting needs evidence, because a list of labels is never all that a text can be about: labelled cases must
-have shown that accepted answers are right, and that at most `MOST_OUTSIDE` of cases of no label would be
-accepted (the upper end of a one-sided 95 % Clopper–Pearson interval: 59 cases without one accepted are
-enough, and are needed). Else the strongest action is `likely`.
+Accepting needs evidence, because a text can be about something outside the list of labels. Labelled cases
+must have shown that accepted answers are right, and that at most `MOST_OUTSIDE` of outside cases would be
+accepted (the upper end of a one-sided 95 % Clopper–Pearson interval: at least 59 cases are needed, and 59 are
+enough if none is accepted). Otherwise the strongest action is `likely`.
 
 Where too many outside cases pass every check, the record sets a limit: an answer is accepted only where none
 of these has less than that probability. The limit is chosen on the outside cases, so each fifth of them is
-counted under the limit of the other four; it is drawn for `AIM` of what would be allowed, because the count
-may be worse. The record belongs to one bank, embedder, method, recipe and policy (`made_for`) and counts for
-nothing else. Packaged panels have theirs in `data/evidence.json`, written by `benchmarks/packaged.py`.
+counted under the limit from the other four fifths. The limit aims at `AIM` of the allowed number, because
+the count under the other limits may be higher. The record is valid for one bank, embedder, method, recipe
+and policy (`made_for`) only. Those of packaged panels are in `data/evidence.json`, written by
+`benchmarks/packaged.py`.
 """
 
 from __future__ import annotations
@@ -47,17 +48,17 @@ from simdx.panels.schema import ReviewRuleFile
 from simdx.rows import read_mapping
 from simdx.types import NONE_OF_THESE, Float, Mask, Panel, content_hash
 
-# Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
+# Part of a cached policy's address; raised when the same texts lead to other thresholds than before.
 TUNING = 5
-# Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
-# is the most extreme one, whatever it happens to be.
+# Held-out texts that setting limits needs: the 99 % quantile of fewer than 100 answers is the most extreme
+# answer, whatever it is.
 LEAST_HELD_OUT = 100
 LEAST_INSIDE = 20
-LEAST_OUTSIDE = 59  # of which none may be accepted; more, where some are
+LEAST_OUTSIDE = 59  # if none of them is accepted; more are needed otherwise
 MOST_OUTSIDE = 0.05
 MOST_WRONG = 0.05
 LEVEL = 0.95
-AIM = 0.9  # of the outside cases that may pass, those that a limit is drawn for
+AIM = 0.9  # a limit is set for this share of the outside cases that may pass
 FOLDS = 5
 GIVE = "'simdx policy tune --data … --ood …'"
 UNTESTED = f"no labelled outside cases (texts of none of the labels); give 60 with {GIVE}"
@@ -70,11 +71,11 @@ Bits = Annotated[float, Field(ge=0, le=64)]
 
 
 def none_limit(tried: Float) -> float | None:
-    """The probability of none of these below which few enough of these outside cases pass; None where few
-    enough pass anyway, or nothing can be limited.
+    """The limit on the probability of none of these at which few enough of these outside cases pass; None if
+    few enough pass without a limit, or if no limit helps.
 
-    Of a case that passes every check on the answer itself, `tried` has the probability of none of these
-    (−∞ where that is not weighed), of any other ∞.
+    `tried` is the probability of none of these for a case that passes every check on the answer itself (−∞
+    if it is not estimated), and ∞ for any other case.
     """
     most, passed = most_allowed(len(tried)), np.sort(tried[tried < np.inf])
     if most < 0 or len(passed) <= most:
@@ -89,20 +90,20 @@ class AcceptEvidence:
 
     source: str  # whose cases
     inside: NonNegativeInt  # cases of the labels
-    accepted: NonNegativeInt  # of them, were the evidence enough
+    accepted: NonNegativeInt  # of them, if the evidence is enough
     wrong: NonNegativeInt  # of those accepted
     outside: NonNegativeInt  # cases of no label
     outside_accepted: NonNegativeInt
-    upper: Share  # share of outside cases that may be accepted, at most
+    upper: Share  # upper end for the share of outside cases that are accepted
     made_for: dict[str, str]
-    # Accepted answers give none of these less than this; None: no limit is needed.
+    # An accepted answer has less than this for none of these; None: no limit is needed.
     none_limit: Share | None = None
 
     @classmethod
     def counted(
         cls, inside: Float, wrong: Mask, outside: Float, made_for: Mapping[str, str], source: str
     ) -> AcceptEvidence:
-        """From which cases pass every check (as `none_limit` takes them), and which answers are wrong."""
+        """Counts of cases that pass every check (as in `none_limit`) and of wrong answers."""
         limit, n = none_limit(outside), len(outside)
         accepted, k = inside < (np.inf if limit is None else limit), int((outside < np.inf).sum())
         if limit is not None:  # each fifth under the limit of the others
@@ -139,7 +140,7 @@ class AcceptEvidence:
         )
 
     def beyond(self, none: float | None) -> str | None:
-        """Why an answer is not accepted that gives none of these this probability."""
+        """Why an answer with this probability of none of these is not accepted; None if it may be."""
         if self.none_limit is None or none is None or none < self.none_limit:
             return None
         return (
@@ -149,14 +150,14 @@ class AcceptEvidence:
 
 
 def upper_end(k: int, n: int) -> float:
-    """Of the share that k of n show: one-sided Clopper–Pearson."""
+    """Upper end of the one-sided Clopper–Pearson interval for k of n."""
     from scipy.stats import beta  # slow to import, and an answer does not need it
 
     return 1.0 if k >= n else float(beta.ppf(LEVEL, k + 1, n - k))
 
 
 def most_allowed(n: int) -> int:
-    """Of n outside cases, how many may pass; −1 where n are too few."""
+    """How many of n outside cases may pass; −1 if n is too small."""
     return next(k for k in range(n + 1) if upper_end(k, n) > MOST_OUTSIDE) - 1
 
 
@@ -172,7 +173,7 @@ def packaged_records() -> tuple[AcceptEvidence, ...]:
 
 @dataclass(frozen=True, config=_STRICT)
 class Thresholds:
-    """Beyond which an answer is not simply accepted. None switches a threshold off."""
+    """Limits beyond which an answer is not accepted. None switches a limit off."""
 
     confident: Share | None = 0.75  # less mass on the leading label: test
     entropy_bits: Bits | None = None  # more: test
@@ -207,7 +208,7 @@ class ConformalFile:
 
 @dataclass(frozen=True, config=_STRICT)
 class RiskFile:
-    """A guaranteed entropy threshold: null when nothing could be promised."""
+    """A guaranteed entropy threshold; null when nothing could be guaranteed."""
 
     target: Share
     confidence: Share
@@ -257,7 +258,7 @@ class Policy:
 
     @property
     def limits(self) -> str:
-        """Identity of all that decides whether an answer is accepted; review rules only ever forbid it."""
+        """Identity of everything that can permit acceptance; review rules can only forbid it."""
         data = policy_data(self)
         names = ("thresholds", "utility", "alarm", "conformal", "risk")
         return content_hash(json.dumps([data[name] for name in names], sort_keys=True))[:16]
@@ -284,13 +285,13 @@ def check_policy(data: Any, where: str, panel: Panel | None = None) -> Policy:
 
 
 def policy_data(policy: Policy) -> Any:
-    """Plain data that `check_policy` takes for the same policy."""
+    """Plain data from which `check_policy` makes the same policy."""
     data = asdict(policy) | {"review_rules": [rule.model_dump() for rule in policy.review_rules]}
     return json.loads(json.dumps(data, allow_nan=False))
 
 
 def policy_text(policy: Policy) -> str:
-    """The file `read_policy` reads back as the same policy."""
+    """The text of a file that `read_policy` reads back as the same policy."""
     import yaml
 
     return yaml.safe_dump(policy_data(policy), sort_keys=False, allow_unicode=True, width=110)
@@ -315,7 +316,7 @@ def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
 
 
 def policy_words(policy: Policy) -> Iterator[str]:
-    """One line a rule: what `simdx policy show` prints."""
+    """The lines that `simdx policy show` prints, one for each rule."""
     t, r, c, origin = policy.thresholds, policy.risk, policy.conformal, policy.origin
     yield f"policy for {policy.panel or 'any panel'}, thresholds from {_source(policy)}"
     tells = {name: "" if v is None else f" (AUROC for errors {v:.2f})" for name, v in origin.auroc.items()}
@@ -383,7 +384,7 @@ def _source(policy: Policy) -> str:
 
 
 def too_few(policy: Policy) -> str | None:
-    """Why a policy tuned on a bank holds round figures all the same; None for every other policy."""
+    """Why a policy tuned on a bank still holds the default thresholds; None for every other policy."""
     origin = policy.origin
     if origin.source != "round figures" or not origin.made_for:
         return None

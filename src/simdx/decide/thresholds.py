@@ -1,7 +1,7 @@
-"""What is found on simulated text: the thresholds of a policy and the alarm, and where they are kept.
+"""What is tuned on simulated text: the thresholds of a policy and the alarm, and where they are stored.
 
-Both are found the first time they are needed, unless a policy that was tuned for the same bank, embedder and
-method says them. Tuning fits the method many times, so what it finds is kept in the cache folder.
+Both are tuned when first needed, unless a policy for the same bank, embedder and method holds them. Tuning
+fits the method many times, so its result is stored in the cache folder.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tu
 
 @dataclass(frozen=True, slots=True)
 class PanelFiles:
-    """What lies beside a panel file: the policy of its maintainer, and its banks, each on its own.
+    """The files next to a panel file: its maintainer's policy, and its banks, kept separate.
 
-    Read once and handed on, so that a service goes on when the files change or go. Banks differ in simulator
-    or in what it was told.
+    They are read once and passed on, so that a service keeps running when the files change or are deleted.
+    Banks differ in simulator or prompt.
     """
 
     policy: Policy | None
@@ -82,7 +82,7 @@ class TunedThresholds:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """What thresholds depend on: a policy tuned for another one of these is not used for guarantees."""
+        """What thresholds depend on: if any of it differs, a policy gives no guarantees."""
         return self._fingerprint_of(self._settings)
 
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
@@ -101,7 +101,7 @@ class TunedThresholds:
         }
 
     def evidence_key(self, policy: Policy) -> dict[str, str]:
-        """What a record of accepting depends on."""
+        """What the evidence for accepting depends on."""
         key = {**self.fingerprint, "limits": policy.limits}
         if self._fitted.world is not None and self._data.panel.is_clinical:
             from simdx.library import red_flags_version  # the world has it loaded
@@ -111,7 +111,7 @@ class TunedThresholds:
 
     @cached_property
     def evidence(self) -> AcceptEvidence | None:
-        """What labelled cases showed of accepting with all that is here: of the policy, or packaged."""
+        """The evidence for accepting that fits this desk: the policy's, or packaged."""
         key, own = self.evidence_key(self.policy), self.policy.evidence
         known = packaged_records() if own is None else (own, *packaged_records())
         return next((record for record in known if record.made_for == key), None)
@@ -124,7 +124,7 @@ class TunedThresholds:
         maintained = self._files.policy
         if maintained is not None and maintained.fits(self.fingerprint):
             return maintained
-        # An archive has no part in tuning on simulated text: what was found without it is the same.
+        # An archive does not take part in tuning on simulated text: a policy found without it is valid.
         tuned = (  # on simulated text for all that is here but the archive: it guarantees nothing then
             maintained is not None
             and maintained.origin.source == "simulated text"
@@ -151,7 +151,7 @@ class TunedThresholds:
         path = home() / "policies" / f"{self._tuning}.yaml"
         with suppress(BadInput, OSError, ValueError):
             seal, _, text = path.read_text(encoding="utf-8").partition("\n")
-            if seal == f"# {seal_of(text)}":  # else a changed threshold would go unnoticed
+            if seal == f"# {seal_of(text)}":  # otherwise a changed threshold would not be noticed
                 return read_policy(path, self._data.panel)
         found = self.tuned()
         policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
@@ -177,7 +177,7 @@ class TunedThresholds:
 
     @cached_property
     def fresh_alarm(self) -> Alarm:
-        """The alarm with its nulls found now, on simulated text."""
+        """The alarm with its null distributions computed now, on simulated text."""
         seen, truth, answers = self._simulated
         return fit_alarm(self.views(None), seen, truth, None if answers is None else answers.of_labels)
 
@@ -193,7 +193,7 @@ class TunedThresholds:
         )
 
     def arrays(self) -> dict[str, Float]:
-        """What a compiled panel holds for the desk: the views' words, and the policy where none is beside."""
+        """What a compiled panel holds for the desk: the views' words, and a policy if the panel has none."""
         out: dict[str, Float] = {}
         for bank in self._view_banks[0]:
             out |= named(**{_words_name(bank): word_basis(bank.texts, self._data.reading).lexicon})
@@ -205,7 +205,7 @@ class TunedThresholds:
 
     @cached_property
     def _view_banks(self) -> tuple[list[Bank], list[Float]]:
-        """Each file of simulations on its own, embedded."""
+        """Each file of simulations, embedded separately."""
         bank = self._data.bank
         banks = list(self._files.banks)
         packaged = {text for b in banks for text in b.texts}
@@ -226,7 +226,7 @@ class TunedThresholds:
         from simdx.decide.tune import cross_fitted
 
         bank = self._data.bank
-        data = self._data.without_archive()  # whose centre is one of real text, and this is not
+        data = self._data.without_archive()  # its centre is that of real text; these texts are simulated
         rows: Int = np.arange(len(bank.texts))
         answers = None
         if self._fitted.speed == "fast":

@@ -1,20 +1,20 @@
 """Choosing a policy's thresholds: from simulated text, or from labelled cases with a stated risk.
 
-A threshold on a kind of bits is set only where those bits tell errors from correct answers (AUROC above
-`USEFUL` on the same texts; it is recorded either way). Entropy may rise as far as the error rate among
-accepted answers stays at the target; aleatoric and epistemic bits to what all but 1 % of correct answers
-have. Simulated text is cleaner than real text, so what it says only ever tightens the round figures, never
-loosens them.
+A threshold on a kind of bits is set only if those bits separate errors from correct answers (AUROC above
+`USEFUL` on the same texts; the AUROC is always recorded). The entropy limit is the largest at which the error
+rate among accepted answers stays at the target. The limits on aleatoric and epistemic bits hold for all but
+1 % of correct answers. Simulated text is cleaner than real text, so tuning can only make the default
+thresholds stricter.
 
-Below `LEAST_HELD_OUT` held-out texts a bank is too small to say anything: with a dozen, one wrong answer
-allows no entropy at all. The round figures stay, and the policy says so. What few texts can do is refute:
-where more of the confident answers to them are wrong than the risk allows by chance, auto-accept is off.
+With fewer than `LEAST_HELD_OUT` held-out texts a bank is too small to tune on: with a dozen, one wrong answer
+would allow no entropy at all. The default thresholds stay, and the policy says so. Few texts can still refute
+a bank: if more of the confident answers to them are wrong than chance allows at the risk, auto-accept is off.
 
 Labelled cases give conformal sets (`metrics.conformal`) and the largest entropy up to which answers may be
 accepted with at most the target rate of errors, at a stated confidence, whatever the distribution (learn then
 test, Angelopoulos et al. 2021: a binomial test of each entropy, Holm's correction over all). The entropies
-are fixed in advance, so they owe nothing to the labels. With outside cases they also give the evidence that
-accepting needs (`policy`).
+are fixed in advance, so they do not depend on the labels. Together with outside cases, labelled cases also
+give the evidence that accepting needs (`policy`).
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ from simdx.metrics.conformal import Kind, calibrate
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Mask, Panel, entropy_bits
 
-USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
-TAIL = 0.01  # of correct answers that a limit on bits may send on
-RISK = 0.05  # of errors among accepted answers, where the user states none
+USEFUL = 0.6  # a kind of bits is used only with at least this AUROC for errors
+TAIL = 0.01  # share of correct answers that may exceed a limit on bits
+RISK = 0.05  # default share of errors among accepted answers
 CHANCE = 0.05  # level of the test that refutes a bank
 FOLDS = 5
 GRID = 6  # entropies tested by `control_risk`: each one costs power (Holm's correction)
@@ -49,13 +49,13 @@ def tune_on_simulated(
     made_for: Mapping[str, str],
     risk: float = RISK,
 ) -> Policy:
-    """The default policy. Without enough held-out answers only the alarm is tuned and round figures stay."""
+    """The default policy. With too few held-out answers only the alarm is tuned."""
     thresholds, made = Thresholds(), dict(made_for)
     origin = Origin("simulated text", len(truth), risk, made)
     if len(truth) < LEAST_HELD_OUT:
         origin = Origin("round figures", len(truth), None, made)
         if answers is not None:
-            # Are confident answers wrong more often than the risk, beyond chance with so few of them?
+            # Are confident answers wrong significantly more often than the risk allows?
             from scipy.stats import binom  # slow to import
 
             sure = answers.of_labels.max(axis=1) >= (thresholds.confident or 0.0)
@@ -115,7 +115,7 @@ def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confiden
     grid = np.linspace(0, 1, GRID, endpoint=False)
     kept = certainty >= grid[:, None]  # (thresholds, cases)
     accepted, errors = kept.sum(axis=1), (kept & (p.argmax(axis=1) != truth)).sum(axis=1)
-    p_value = binom.cdf(errors, accepted, target)  # that so few are wrong by chance, were the risk the target
+    p_value = binom.cdf(errors, accepted, target)  # chance of so few errors if the risk equals the target
     order = np.argsort(p_value, kind="stable")
     rejected = np.cumprod(p_value[order] <= (1 - confidence) / np.arange(GRID, 0, -1)).astype(bool)
     valid = order[rejected]
@@ -164,12 +164,12 @@ def _thresholds(answers: AnswerTable, truth: Int, risk: float) -> tuple[Threshol
 
 
 def _led_by_a_label(answers: AnswerTable) -> Mask:
-    """(N,) the answers that may be accepted: one of none of these never is, however sure."""
+    """(N,) the answers that may be accepted: an answer of none of these never is."""
     return answers.posterior.argmax(axis=1) < answers.among_labels.shape[1]
 
 
 def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable | None]:
-    """Rows of the bank and their answers, each by a fit on the other folds.
+    """Rows of the bank with their answers, each from a fit on the other folds.
 
     A label's only text stays in every fit and is not answered; where no label has two, all rows come back
     without answers.
@@ -193,7 +193,7 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
 
 
 def folds_in_turn(label_index: Int, folds: int) -> Int:
-    """Each label's texts dealt over the folds in turn; −1 for the only text of a label."""
+    """Each label's texts distributed over the folds; −1 for the only text of a label."""
     fold = np.full(len(label_index), -1)
     for label in np.unique(label_index):
         rows = np.flatnonzero(label_index == label)

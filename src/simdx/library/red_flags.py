@@ -1,7 +1,8 @@
-"""Red flags: findings that point to what must not be missed, found in a text by the ways they are said.
+"""Red flags: findings that point to a condition that must not be missed, found in a text by their wordings.
 
-`data/red_flags.txt` holds them and says how a way is written. Most texts state none, so each word is known by
-the parts of ways that it can stand for; the pattern of a way is looked for where all its parts are there.
+`data/red_flags.txt` lists each red flag with its ways, the patterns of its wordings, and describes their
+syntax. Most texts state no red flag, so an index maps each word to the parts of ways that it can match. The
+pattern of a way is searched only in a text that has words for all its parts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _GAPS = {  # words that may stand between
     "~": rf"(?:{_BETWEEN}|(?:{_CLOSE}[\w']+){{1,4}}{_CLOSE})",
     "~~": rf"(?:{_BETWEEN}[\w']+){{0,10}}{_BETWEEN}",
 }
-_MOST_WORDS = 50_000  # remembered: some megabytes
+_MOST_WORDS = 50_000  # cached words: some megabytes
 
 
 class RedFlag(NamedTuple):
@@ -44,7 +45,7 @@ def red_flags() -> tuple[RedFlag, ...]:
 
 @cache
 def red_flags_version() -> str:
-    """Identity of all that is known of them; comments do not count."""
+    """Identity of the file of red flags; comments do not count."""
     return content_hash(re.sub(r"^#.*\n", "", _source(), flags=re.M))[:16]
 
 
@@ -66,7 +67,7 @@ def found_in(text: str) -> Iterator[tuple[int, int, RedFlag]]:
 
 
 def _is_present(reading: Reading, start: int, end: int) -> bool:
-    """What denies from within is part of the finding: "cannot pass urine"."""
+    """A denial inside the finding is part of it: "cannot pass urine"."""
     for mark in reading.marks:
         own = start <= mark.trigger_start < mark.trigger_end <= end
         if mark.start < end and start < mark.end and mark.assertion and not own:
@@ -75,7 +76,7 @@ def _is_present(reading: Reading, start: int, end: int) -> bool:
 
 
 class _PartsOf(dict[str, tuple[int, ...]]):
-    """The parts of ways that a word can stand for, found once: words repeat."""
+    """The parts of ways that a word can match; cached, because words repeat."""
 
     def __init__(self, known: dict[str, list[int]]) -> None:
         self.known = known  # by whole words, and by beginnings with a star
@@ -92,8 +93,8 @@ class _PartsOf(dict[str, tuple[int, ...]]):
 
 @cache
 def _index() -> tuple[_PartsOf, dict[int, list[tuple[int, frozenset[int], str]]]]:
-    """Of words, the parts that they can stand for; of a part, which is a way's longest, the ways: the number
-    of the red flag, all parts, and what is written."""
+    """A map from words to the parts that they can match, and a map from each way's rarest part to the way:
+    the number of its red flag, all its parts, and its pattern."""
     numbers: dict[str, int] = {}
     ways: dict[int, list[tuple[int, frozenset[int], str]]] = {}
     for i, flag in enumerate(red_flags()):

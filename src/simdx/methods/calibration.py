@@ -1,22 +1,22 @@
 """Calibration: from scores to probabilities, on held-out simulated text or on labelled cases.
 
-rehearsed   A fifth of every label's texts is left out at a time, and with it a fifth of the background's
-            kinds, and both are asked of a fit to the rest: as written, and as somebody in a hurry types
-            them. A second writer's texts join where there are some. From the answers follow: the share of
-            the regression beside the kernel, drawn a little to one half; the sharpness of least log loss,
-            drawn a little to that of other panels; how far it may be off (`spread`), which is what was left
-            over when each of fifteen panels was answered with what the others say (results/experts); the
-            threshold of none of these at which texts of the labels lose a stated share of their probability;
-            and pairs of labels that the bank itself cannot tell apart
+rehearsed   A fifth of every label's texts, and of the background's kinds, is held out in turn and answered
+            by a fit to the rest: as written, and as typed in haste. A second writer's texts are added if
+            there are any. The answers give the regression's share relative to the kernel, moved a little
+            towards one half; the sharpness of least log loss, moved a little towards that of other panels;
+            the threshold of none of these at which texts of the labels lose a stated share of their
+            probability; and pairs of labels that the bank itself does not separate. The uncertainty of the
+            sharpness (`spread`) is the error left when each of fifteen panels was answered with the level of
+            the others (results/experts)
 labelled    From eight cases on. Sharpness, the weight of the second expert, a shift for each label, a
-            residual and the threshold have the largest posterior density under a prior around what was
-            rehearsed, as wide as panels differ: a few cases move them little and many move them far.
-            The residual is a Gaussian process whose covariance is the cosine of two texts: a text like a
-            labelled one is drawn to its label. How often a label occurs among the cases is not learned,
-            because the prior says so at the moment of asking. What is still not known of the sharpness stays
-            its spread. The reported calibration error, from twenty cases on, is cross-fitted: each fifth of
-            the cases is answered by what the others say. Cases of the labels alone raise the threshold; some
-            of none of them keep it, and have a residual of their own
+            residual and the threshold maximise the posterior density under a prior around the rehearsed
+            values, as wide as panels differ: a few cases change them little, many cases change them much.
+            The residual is a Gaussian process whose covariance is the cosine of two texts: it moves a text
+            like a labelled one towards that label. The labels' frequencies among the cases are not learned,
+            because the prior states them with each question. The remaining uncertainty of the sharpness
+            stays as its spread. The reported calibration error, from twenty cases on, is cross-fitted: each
+            fifth of the cases is answered by a fit to the others. Cases of the labels alone raise the
+            threshold; cases of none of these keep it down, and have their own residual
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutScores:
-    """Scores of texts that the fit does not hold."""
+    """Scores of texts that the fit was made without."""
 
     likelihood: Float  # (n, K) log-likelihoods of the first expert, not sharpened
     label_index: Int  # (n,)
     features: Float | None  # (n, features) of another condition of the panel's own background
     world: Float | None = None  # (n, features) of one of the library
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
-    texts: tuple[str, ...] = ()  # what was scored, where the library was asked
+    texts: tuple[str, ...] = ()  # the texts scored, if the library was compared
     second: Float | None = None  # (n, K) log-likelihoods of the second expert
-    kernel: Float | None = None  # (n, K) what the first expert's kernel says
+    kernel: Float | None = None  # (n, K) log-likelihoods of the first expert's kernel alone
     direction: Float | None = None  # (n, d) of the texts around the bank's mean
 
     def at(self, rows: Int | Mask) -> HeldOutScores:
@@ -93,14 +93,14 @@ class HeldOutScores:
         return np.exp(self.said.under(under))
 
     def posterior(self, under: Calibration) -> Float:
-        """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
+        """(n, K + 1) posteriors with none of these last; (n, K) if none of these is not estimated."""
         return with_none(self.among_labels(under), self.outside(under))
 
 
 def held_out(
     labels: Pool, background: BackgroundModel | None, cases: Observations, label_index: Int | None = None
 ) -> HeldOutScores:
-    """What a fit says of texts; without `label_index` they are of no label."""
+    """Scores of texts under a fit; without `label_index` the texts belong to no label."""
     truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
     features = None if background is None else background.features(cases)
     said = labels.log_likelihoods(cases)
@@ -110,7 +110,7 @@ def held_out(
 
 
 def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
-    """What the whole bank says of cases."""
+    """Scores of cases under a fit to the whole bank."""
     found = held_out(Pool.fit(data), BackgroundModel.fit(data), cases, label_index)
     if (world := World.fit(data)) is not None:
         found = replace(found, world=world.features(world.compared(cases)), texts=cases.texts)
@@ -125,20 +125,20 @@ def log_loss(posterior: Float, truth: Int) -> float:
 
 # --------------------------------------------------------------------------- rehearsed
 
-FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
-MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
+FEWEST = 10  # texts that a rehearsal needs
+MOST = 1_200  # texts; of a larger bank an even part is rehearsed
 OF_LIBRARY = ":library"  # name of a bank whose texts are the library's own
-FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
-OWN_SHARE = 0.7  # of what is rehearsed in what is used: of log sharpness, and of the share's log odds
-FURTHEST_SHARE = 4.0  # log odds of the regression's share that are looked for
-CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
-MISTYPED = 0.15  # of the longer words of a text typed in haste
-DROPPED = 0.3  # of its words
+FLATTEST, STEEPEST = 0.3, 4.0  # bounds of the sharpness
+OWN_SHARE = 0.7  # weight of the rehearsed log sharpness, and of the log odds of the rehearsed share
+FURTHEST_SHARE = 4.0  # bound of the log odds of the regression's share
+CONFUSED = 0.2  # two labels overlap if this share of their texts is given to the other label
+MISTYPED = 0.15  # share of the longer words that are mistyped in haste
+DROPPED = 0.3  # share of words that are dropped in haste
 
 
 @dataclass(frozen=True, slots=True)
 class SecondWriter:
-    """Texts that differ from the bank's as real ones will: another voice, another simulator."""
+    """Texts that differ from the bank's as real texts do: in another style or by another simulator."""
 
     texts: tuple[str, ...]
     label_index: Int
@@ -146,7 +146,7 @@ class SecondWriter:
 
 
 def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
-    """The data with its calibration: the one it has, one that was kept for it, or a rehearsal now."""
+    """The data with a calibration: its own, a stored one, or a rehearsal made now."""
     if data.calibration is not None:
         return data
     address = address_for(data, bandwidth)
@@ -160,7 +160,7 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 
 
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
-    bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
+    bank = replace(data.bank, none_prior=None)  # this prior does not change the calibration
     world = world_identity(data.panel)
     return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world + data.reading)
 
@@ -177,14 +177,14 @@ def rehearse(
     progress: Progress | None = None,
     weight: float = record.SECOND_WEIGHT,
 ) -> Calibration:
-    """The calibration of a bank by itself; that of other panels where there is too little to leave out.
+    """The calibration of a bank by itself; that of other panels if it has too few texts to hold out.
 
-    `weight`: of the second expert, where there is one.
+    `weight`: of the second expert, if there is one.
     """
     data = thinned(replace(data, real=None))
     if not can_rehearse(data):
         if data.embedded.background is None:
-            return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
+            return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts for the library
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
     scores, of_library = rehearsal(data, bandwidth, writer, progress), data.bank.name.endswith(OF_LIBRARY)
     return with_world(data, calibrate(data.panel.names, *scores, weight, of_library))
@@ -196,7 +196,7 @@ def rehearsal(
     writer: SecondWriter | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[HeldOutScores], HeldOutScores | None]:
-    """Scores of held-out texts of the labels, as written, in haste and by another writer, and of others."""
+    """Scores of held-out texts: of the labels (as written, in haste, by another writer), and of others."""
     bank, embedded = data.bank, data.embedded
     written, hasty, beyond = [], [], []
     for done, (part, held, unknown) in enumerate(folds_of(data)):
@@ -229,10 +229,10 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     found = replace(found, world=scale, unexplained=sentence_scale(world))
     if found.auroc is not None or asked is None:
         return found
-    # Without a background of its own, texts of the library are what the panel is rehearsed against.
+    # A panel without its own background is rehearsed against texts of the library.
     seen, compared = asked
     known = found.rehearsed_sharpness
-    if known is not None and data.bank.name.endswith(OF_LIBRARY):  # of others the library knows too little
+    if known is not None and data.bank.name.endswith(OF_LIBRARY):  # other panels keep the limit
         found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
     others = replace(held_out(Pool.fit(data), None, seen), world=world.features(compared), texts=seen.texts)
     inside = np.concatenate([part.world.features(part.compared) for part in held_out_of(world)])
@@ -240,8 +240,8 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
 
 
 def _told_apart(found: Calibration, among: Float | None, others: HeldOutScores | None) -> Calibration:
-    """With how well texts of the labels, by their probabilities of none of these, and others are told apart,
-    and the probability that all but a few of the others stay below."""
+    """Adds the AUROC of none of these between texts of the labels and others, and the probability below which
+    all but a few of the others stay."""
     from simdx.metrics.scores import ood_auroc
 
     none = None if others is None else others.outside(found)
@@ -257,7 +257,7 @@ def _told_apart(found: Calibration, among: Float | None, others: HeldOutScores |
 
 
 def _drawn(rehearsed: float, *, pooled: bool) -> float:
-    """The sharpness that a bank's own is drawn to."""
+    """A bank's rehearsed sharpness, moved towards that of other panels."""
     level = record.POOLED_SHARPNESS if pooled else record.SHARPNESS
     return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(level)))
 
@@ -269,10 +269,10 @@ def calibrate(
     weight: float = record.SECOND_WEIGHT,
     of_library: bool = False,
 ) -> Calibration:
-    """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them.
+    """The calibration from held-out scores, those of texts as written first.
 
-    Texts of the library are unlike one another on purpose, and one held out says too little of real ones: a
-    bank of them keeps equal shares.
+    A bank of library texts keeps equal shares: these texts differ on purpose, so a held-out one says too
+    little about real texts.
     """
     from simdx.metrics.calibration import ece
 
@@ -310,9 +310,10 @@ def calibrate(
 
 
 def _share(loss: Callable[[float, float], float]) -> float:
-    """The regression's share of least loss at the sharpness that suits it, drawn a little to one half.
+    """The regression's share of least loss at its best sharpness, moved a little towards one half.
 
-    It fails where texts of a label have few words in common, as short comments have, and the bank knows.
+    The regression fails if texts of a label have few words in common, as in short comments; the bank's texts
+    show this.
     """
     from scipy.optimize import minimize
 
@@ -372,7 +373,7 @@ def folds_of(data: PanelData) -> Iterator[tuple[PanelData, Int, Int]]:
 
 
 def thinned(data: PanelData) -> PanelData:
-    """The data, or an even part of every label's texts where there are very many."""
+    """The data, with only an even part of every label's texts if there are very many."""
     bank, n_labels = data.bank, len(data.panel.names)
     if len(bank.texts) <= MOST:
         return data
@@ -383,9 +384,9 @@ def thinned(data: PanelData) -> PanelData:
 
 
 def dealt(texts: Sequence[str], group: Int) -> Int:
-    """A fold for every text: groups apart, equal texts together, dealt by what they say.
+    """A fold for every text, from its content: equal texts share a fold, each group is divided separately.
 
-    The only text of a group is in no fold (-1), so that every fit holds something of every group.
+    The only text of a group is in no fold (-1), so that every fit holds a text of every group.
     """
     fold = np.full(len(texts), -1)
     for g in np.unique(group):
@@ -411,27 +412,27 @@ def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
 
 # --------------------------------------------------------------------------- labelled
 
-FEWEST_CASES = 8  # labelled rows, those of none of the labels counted
-FEWEST_INSIDE = 4  # of them, of the panel's labels
-TELLING_CASES = 20  # from which on the calibration error is stated
-# Spreads of the prior over panels, which is normal but for the threshold; that of log sharpness is what was
-# not known before (`spread`). They were chosen by the log loss of 12 and 50 labels over the panels of
-# results/experts, each label counting the same; the residual's among 0, .7, 1 and 1.5 leaving one panel out,
-# the others not.
-UNKNOWN_SPREAD = 1.0  # of log sharpness, where nothing was rehearsed
+FEWEST_CASES = 8  # labelled rows, including those of none of these
+FEWEST_INSIDE = 4  # rows with one of the panel's labels
+TELLING_CASES = 20  # the calibration error is stated from this number on
+# Spreads of the prior over panels, which is normal except for the threshold; that of log sharpness is the
+# calibration's `spread`. They were chosen by log loss with 12 and 50 labelled cases over the panels of
+# results/experts, each label counting the same. Only the residual's (among 0, .7, 1 and 1.5) was chosen
+# leaving one panel out.
+UNKNOWN_SPREAD = 1.0  # of log sharpness, without a rehearsal
 WEIGHT_SPREAD = 0.5  # of the logarithm of the second expert's weight
 SHIFT_SPREAD = 0.25  # of each label's log odds
-RESIDUAL_SPREAD = 1.5  # of the log odds of one text; two texts share it by their cosine
-# Of the threshold, in standard deviations of the features: where there are labelled cases of no label, and
-# where there are none, so that nothing says what a higher threshold would miss. The prior is Cauchy's. Half
-# of all panels are nearer than this to what was rehearsed, but on some the rehearsal is off by one or two.
+RESIDUAL_SPREAD = 1.5  # of the log odds of one text; the cosine of two texts is their correlation
+# Scale of the threshold's Cauchy prior, in standard deviations of the features: with labelled outside cases,
+# and without any, when nothing shows what a higher threshold would miss. Half of all panels are nearer than
+# this to the rehearsed threshold, but on some the rehearsal is off by one or two.
 THRESHOLD_SCALE, THRESHOLD_SCALE_INSIDE = 0.25, 0.08
-FURTHEST = 2.0  # that any of them but the residual may move
-SLIGHTLY = 1e-4  # by which the threshold is moved to see a slope
+FURTHEST = 2.0  # bound of every parameter except the residual
+SLIGHTLY = 1e-4  # step of the threshold for a numerical slope
 
 
 def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
-    """The data with the calibration that labelled cases give it."""
+    """The data, calibrated on labelled cases."""
     for i, case in enumerate(cases):
         if case.label not in (*data.panel.names, NONE_OF_THESE):
             raise BadInput(f"calibration case {i + 1} has no label of panel '{data.panel.name}'")
@@ -443,10 +444,10 @@ def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
 def measured_on(
     data: PanelData, cases: Sequence[Case], beside: Callable[[Sequence[Case]], PanelData] | None = None
 ) -> Calibration:
-    """What labelled cases, those of none of the labels named so, make of the data's own calibration.
+    """The data's calibration, updated with labelled cases, including cases labelled none of these.
 
-    `beside`: the data with these cases beside its bank. A fifth of the cases is then asked of a fit with the
-    other four fifths, because a case that the fit holds says nothing about a new one.
+    `beside`: returns the data with given cases beside its bank. Each fifth of the cases is then answered by a
+    fit with the other four fifths, because a fit's own cases show nothing about new ones.
     """
     assert data.calibration is not None
     names = (*data.panel.names, NONE_OF_THESE)
@@ -455,7 +456,7 @@ def measured_on(
     if beside is None:
         asked = scores_of(data, data.observe([case.text for case in cases]), label)
     else:
-        fold = dealt([case.text for case in cases], label)  # −1: the only case of its label, asked with none
+        fold = dealt([case.text for case in cases], label)  # −1: the only case of its label, held out alone
         parts = []
         for f in np.unique(fold):
             held = np.flatnonzero(fold == f)
@@ -472,7 +473,7 @@ def measured_on(
 def calibrate_on(
     cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None, seed: int = 0
 ) -> Calibration:
-    """What labelled cases (and some of none of the labels) and what was known without them give together."""
+    """The calibration `base`, updated with labelled cases and with outside cases (`beyond`)."""
     from simdx.metrics.calibration import debiased_ece, ece
 
     rng = np.random.default_rng(seed)
@@ -489,9 +490,9 @@ def calibrate_on(
 
 
 def _most_off(sure: float, right: int, n: int) -> float:
-    """By how much the mean confidence may differ from the share of right answers (95 %, Clopper and Pearson).
+    """The largest difference of mean confidence and share of right answers (95 %, Clopper and Pearson).
 
-    The error by bins cannot be less. It sees no doubt where few were asked and all answers were right.
+    The binned error cannot be less. Its interval is too narrow if few cases were all answered correctly.
     """
     from scipy.stats import beta
 
@@ -503,8 +504,8 @@ def _most_off(sure: float, right: int, n: int) -> float:
 def crossfitted(
     cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None, rng: np.random.Generator
 ) -> tuple[Float, Int]:
-    """Answers to the cases, each fifth by what the others say, and their outcomes. Where none of these is
-    weighed, the cases of no label are among them, as the last."""
+    """Answers to the cases, each fifth from a fit to the others, and their true outcomes. If none of these is
+    estimated, the outside cases follow at the end."""
     n, n_labels = cases.likelihood.shape
     fold = rng.permutation(n) % FOLDS
     weighed = beyond is not None and cases.log_odds(base) is not None and beyond.log_odds(base) is not None
@@ -536,15 +537,15 @@ def refuse_few(cases: Sequence[Case]) -> None:
 
 
 def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None) -> Calibration:
-    """The calibration of largest posterior density. That a case is of some label, and of which one, are two
-    factors of its probability, with no number in common."""
+    """The calibration of largest posterior density. A case's probability has two factors without a common
+    parameter: that it has some label, and which label it has."""
     return _none_of_these(cases, _among_labels(cases, base), beyond)
 
 
 def _among_labels(cases: HeldOutScores, base: Calibration) -> Calibration:
-    """Sharpness, weight of the second expert, shifts and residual.
+    """Fits sharpness, weight of the second expert, shifts and residual.
 
-    How far sharpness may still be off is the curvature there.
+    The curvature at the optimum gives the remaining spread of the sharpness.
     """
     n, n_labels = cases.likelihood.shape
     own = np.arange(n), cases.label_index
@@ -552,7 +553,7 @@ def _among_labels(cases: HeldOutScores, base: Calibration) -> Calibration:
     along, back = _along(cases.direction, n)
     many = (1, 1, n_labels, n_labels * along.shape[1])
     spread = np.repeat([known, WEIGHT_SPREAD, SHIFT_SPREAD, RESIDUAL_SPREAD], many)
-    # Labels that occur often among the cases would be preferred twice: here and by the prior of who asks.
+    # This offset keeps the labels' frequencies out of the fit: the user's prior states them.
     often = np.log(np.bincount(cases.label_index, minlength=n_labels) + 1.0)
     first = replace(cases.said, second=None).pooled(base)
     second = np.zeros_like(first) if cases.second is None else cases.second
@@ -586,8 +587,8 @@ def _among_labels(cases: HeldOutScores, base: Calibration) -> Calibration:
 
 
 def _none_of_these(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None) -> Calibration:
-    """The threshold, one step for both scales because a few cases cannot tell them apart; and where there are
-    cases of none of the labels, what texts like them have in common."""
+    """Fits the threshold, with one step for both scales because a few cases cannot separate them, and, with
+    outside cases, the residual of none of these."""
 
     def moved(step: float) -> Calibration:
         own, world = (s and replace(s, threshold=s.threshold + step) for s in (base.outside, base.world))
@@ -637,7 +638,7 @@ def _along(direction: Float | None, n: int) -> tuple[Float, Float]:
 
 
 def _least(loss: Callable[[Float], tuple[float, Float]], n: int, bounded: int) -> Float:
-    """Where a loss, given with its gradient, is least; the first `bounded` of n numbers stay near 0."""
+    """The minimum of a loss with gradient; the first `bounded` of n numbers stay within ±FURTHEST."""
     from scipy.optimize import minimize
 
     bounds = [(-FURTHEST, FURTHEST)] * bounded + [(None, None)] * (n - bounded)

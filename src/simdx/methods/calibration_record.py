@@ -1,16 +1,16 @@
-"""A calibration as it is kept: the numbers that make probabilities of scores, and what they rest on.
+"""A calibration as it is stored: the numbers that turn scores into probabilities, and their basis.
 
 sharpness   the exponent of the pooled likelihood
-spread      how far its logarithm may be off: answers are a mean over that, and softer for it
-share       of the regression in the first expert's score, the kernel having the rest (`experts`)
-weight      of the second expert's log-likelihood beside the first's
-shift       log odds added to each label; only labelled cases can tell them
-residual    the same for texts of a kind: weights of a text's direction, for each label and none of these
+spread      uncertainty of log sharpness: answers are a mean over it, which makes them less extreme
+share       of the regression in the first expert's score; the kernel has the rest (`experts`)
+weight      of the second expert's log-likelihood relative to the first's
+shift       log odds added to each label; known from labelled cases only
+residual    log odds that depend on a text's direction: weights for each label and none of these
 outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
 
-Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
-for each bank (`calibration`), and kept by the content they were found for: a changed bank never meets an old
-one.
+Constants shared by all panels did not transfer to a new panel. So they are found for each bank
+(`calibration`) and stored under the content that they were found for: a changed bank never gets an old
+calibration.
 """
 
 import json
@@ -32,51 +32,51 @@ from simdx.disk import make_folder, seal_holds, sealed, write_atomically
 from simdx.models.registry import home
 from simdx.types import Bank, Float, content_hash
 
-# To which the sharpness of a bank is drawn, of the recipe alone and of the pool; how far the logarithm of
-# what comes out may be off; and the weight of the second expert: chosen over the panels of results/experts.
+# The sharpness towards which a bank's is moved, for the recipe alone and for the pool; the uncertainty of the
+# resulting log sharpness; and the weight of the second expert. All chosen over the panels of results/experts.
 SHARPNESS = 1.53
 POOLED_SHARPNESS = 0.95
 SPREAD = 0.27
 SECOND_WEIGHT = 0.5
-# Without a background nothing stands for none of these, and confidence has to pay for that.
+# Limits without a background: nothing represents none of these, so answers must be less confident.
 UNOPPOSED_SHARPNESS, UNOPPOSED_POOLED = 1.0, 0.7
-# A rehearsal below these has not shown that the bank can carry an accepted answer.
+# A rehearsal below these does not support accepted answers.
 LEAST_ACCURACY = 0.6
 LEAST_AUROC = 0.6
-UNKNOWN_ACCEPTED = 0.02  # of held-out other conditions: what a panel that nobody has measured may let pass
-LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
-# Word pairs that a label's texts have in common with most others of it. Texts that repeat their description
-# have .37; banks by larger models at most .13, the packaged ones at most .01.
+UNKNOWN_ACCEPTED = 0.02  # share of held-out other conditions that an unmeasured panel may accept
+LEAST_TEXTS = 100  # texts that a bank needs for accepted answers
+# Share of a text's word pairs that occur in most texts of its label. It is .37 where texts repeat their
+# description, at most .13 in banks by larger models, at most .01 in packaged banks.
 MOST_REPEATED = 0.25
 WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
 
-# Where the threshold lies is found as if it were nearly a step. Where it should lie for real text is not
-# known to better than a third of a standard deviation of the features, so that log odds rise more slowly.
+# The threshold is found as if it were nearly a step. For real text it is uncertain by a third of a standard
+# deviation of the features, so log odds rise more slowly.
 STEP = 8.0
 SLOPE = 3.0
-# Mean probability of none of these that held-out simulated texts of the labels get: about what an open list
-# costs in accuracy. Set with the labelled cases of the packaged panels in view.
+# Mean probability of none of these for held-out simulated texts of the labels: about the accuracy that the
+# outcome none of these costs. Set with the labelled cases of the packaged panels in view.
 INSIDE_SHARE = 0.015
 NONE_PRIOR = 0.05  # the prior mass of another condition that `--none-prior` is compared with
-MOST_FOUND = 0.8  # mean none of these of the held-out background that no threshold is set to exceed
-ENOUGH_OTHERS = 30  # texts of it that can say so
+MOST_FOUND = 0.8  # the threshold rises until the held-out background's mean none of these is at most this
+ENOUGH_OTHERS = 30  # texts of the background that this needs
 
 Basis = Literal["transferred", "rehearsed", "measured"]
 FILE = "calibration.json"  # beside a panel file
 
 
 def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
-    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies."""
+    """Why no answer from a bank is accepted, whatever its rehearsal; `labelled`: near copies do not count."""
     few = len(bank.texts) < LEAST_TEXTS
     said = (f"the bank has {len(bank.texts)} texts (at least {LEAST_TEXTS} are needed)",) if few else ()
     return said if labelled else (*said, *copied(bank))
 
 
 def copied(bank: Bank) -> tuple[str, ...]:
-    """Said of a bank whose texts are near copies.
+    """The reason against a bank whose texts are near copies.
 
-    A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
-    in other words is none of these.
+    A rehearsal classifies the bank's own texts. If they copy one sentence, all are answered correctly, but a
+    case in other words is answered none of these.
     """
     share = repeated(bank)
     if share <= MOST_REPEATED:
@@ -85,7 +85,7 @@ def copied(bank: Bank) -> tuple[str, ...]:
 
 
 def repeated(bank: Bank) -> float:
-    """Share of the word pairs of a label's texts that stand in most of them; the middle one of the labels."""
+    """Share of the word pairs of a label's texts that occur in most of them; median over the labels."""
     shares = []
     for k in range(len(bank.labels)):
         pairs = [list(pairwise(bank.texts[i].lower().split())) for i in np.flatnonzero(bank.label_index == k)]
@@ -105,7 +105,7 @@ class OutsideScale:
 
 
 def condition_log_odds(features: Float, scale: OutsideScale, prior: float | None = None) -> Float:
-    """(N,) of another condition, from (N, features); `prior` is its mass, where the user states one."""
+    """(N,) log odds of another condition, from (N, features); `prior`: its probability, if stated."""
     moved = 0.0 if prior is None else logit(prior) - logit(NONE_PRIOR)
     return SLOPE * (feature_score(features, scale) - scale.threshold) + moved
 
@@ -120,9 +120,9 @@ def scale_of(
 ) -> OutsideScale:
     """Features in units of held-out texts of the labels, and the threshold they mostly stay below.
 
-    Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
-    like one another, and real ones will lie between: the threshold moves up until it finds the share
-    `found` of the others, half of the way to them at most.
+    If `others`, the features of the held-out background, nearly all lie above the threshold, the texts are
+    too similar, as those of weak simulators are, and real texts will lie between. Then the threshold moves up
+    until the share `found` of the others lies above it, at most half of the way to them.
     """
     centre, spread = np.median(features, axis=0), np.maximum(features.std(axis=0), 1e-6)
     units, wide = (tuple(round(float(v), 6) for v in values) for values in (centre, spread))
@@ -136,7 +136,7 @@ def scale_of(
 
 
 def threshold_at(score: Float, share: float) -> float:
-    """Where a soft threshold gives these scores this mean probability."""
+    """The soft threshold at which these scores have this mean probability."""
     low, high = float(score.min()) - 5, float(score.max()) + 5
     for _ in range(60):
         middle = (low + high) / 2
@@ -145,7 +145,7 @@ def threshold_at(score: Float, share: float) -> float:
     return (low + high) / 2
 
 
-# Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
+# For a bank with too few texts to rehearse: about the mean over the packaged panels and results/transfer.
 TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
 
 
@@ -153,11 +153,11 @@ TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
 class SentenceScale:
     """The excess (`World.excess`) above which a label does not explain a sentence."""
 
-    level: float  # which one in ten sentences of held-out simulated texts exceeds
-    scale: float  # their mean distance above it: the tail is assumed to be exponential
+    level: float  # one in ten sentences of held-out simulated texts exceeds it
+    scale: float  # mean distance of those above it: the tail is assumed to be exponential
 
     def threshold(self, sentences: int) -> float:
-        """For a text of so many sentences: one held-out text in ten has a sentence above it."""
+        """The threshold for a text of so many sentences: one held-out text in ten has a sentence above it."""
         return self.level + self.scale * log(max(sentences, 1))
 
 
@@ -179,7 +179,7 @@ class Calibration:
     spread: Annotated[float, Field(ge=0, lt=5)] = 0.0
     weight: Annotated[float, Field(ge=0, lt=10)] = 0.0
     share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
+    rehearsed_sharpness: float | None = None  # of the bank alone, before it was moved towards other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     residual: tuple[tuple[float, ...], ...] = ()  # (K + 1, d) or nothing; of none of these last
     outside: OutsideScale | None = None  # of the panel's own background
@@ -188,31 +188,31 @@ class Calibration:
     n: int = 0  # texts rehearsed, or cases measured
     writers: int = 0  # of the rehearsed texts
     accuracy: float | None = None  # on them, held out
-    ece: float | None = None  # on them, cross-fitted; of none of these included
+    ece: float | None = None  # on them, cross-fitted; none of these included
     ece_interval: tuple[float, float] | None = None
     auroc: float | None = None  # background held out against labels held out
     found_outside: float | None = None  # mean none of these of the held-out background
-    accept_from: float | None = None  # surer than all but UNKNOWN_ACCEPTED of the held-out background
-    checked: int = 0  # labelled cases that this calibration was tried on, and had no part in
+    accept_from: float | None = None  # all but UNKNOWN_ACCEPTED of the held-out background stay below it
+    checked: int = 0  # labelled cases that this calibration was tested on but not fitted to
     checked_ece: float | None = None
     checked_interval: tuple[float, float] | None = None
     confused: tuple[Confused, ...] = ()
 
     @cached_property
     def residual_weights(self) -> Float | None:
-        """(K + 1, d); None where no labelled case has told any."""
+        """(K + 1, d); None if no labelled case was used."""
         return np.array(self.residual) if self.residual else None
 
     @property
     def digest(self) -> str:
-        """Identity of the numbers that answers depend on, for what was found under them."""
+        """Identity of the numbers that answers depend on; results found under them are stored with it."""
         learned = [str(self.residual)] if self.residual else []
         world = [] if self.world is None else [str((self.world, self.unexplained))]
         pool = f"{self.sharpness} {self.spread} {self.weight} {self.share}"
         return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world, *learned)
 
     def refuted(self) -> tuple[str, ...]:
-        """What was looked at and speaks against accepting any answer."""
+        """Measured reasons against accepting any answer."""
         said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
             whose = "the labelled cases" if self.basis == "measured" else "the bank's texts, held out,"
@@ -226,8 +226,8 @@ class Calibration:
         return tuple(said)
 
     def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted: what nobody has looked at, so that
-        nothing is accepted before labelled cases have, and what was looked at and speaks against it."""
+        """Why no answer under this calibration may be accepted: what has not been checked on labelled cases,
+        and what was measured and is against it."""
         said = []
         if self.basis == "transferred":
             said.append("the calibration comes from other panels and was never checked on this one")
@@ -238,7 +238,7 @@ class Calibration:
         return (*said, *self.refuted())
 
     def failures_over(self, bank: Bank) -> tuple[str, ...]:
-        """The same, with what is wrong with the bank itself."""
+        """The same, with the faults of the bank itself."""
         return (*self.failures(), *thin(bank, labelled=self.checked_on_cases))
 
     @property
@@ -247,18 +247,18 @@ class Calibration:
 
     @property
     def floor(self) -> float | None:
-        """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
+        """The probability below which nothing is accepted while no labelled case has been measured."""
         return self.accept_from if self.basis == "rehearsed" and not self.checked else None
 
     @property
     def error_on_cases(self) -> tuple[float | None, tuple[float, float] | None]:
-        """The calibration error on labelled cases, with its interval: what simulated texts gave is none."""
+        """The calibration error on labelled cases, with its interval; simulated texts do not count."""
         if self.basis == "measured":
             return self.ece, self.ece_interval
         return (self.checked_ece, self.checked_interval) if self.checked else (None, None)
 
     def sentence(self) -> str:
-        """What the calibration rests on, in one sentence."""
+        """The basis of the calibration, in one sentence."""
         if self.basis == "transferred":
             return "calibration taken from other panels, not checked on this one"
         if self.basis == "measured":
@@ -275,7 +275,7 @@ class Calibration:
 
 
 def _measured(n: int, error: float | None, interval: tuple[float, float] | None) -> str:
-    """The calibration error, the mean gap between stated probabilities and what came true, in words."""
+    """The calibration error in words: the mean gap between stated probability and observed frequency."""
     if error is None:
         return f"calibration measured on {n} labelled cases"
     span = "" if interval is None else f" (95 % interval {100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
@@ -286,16 +286,16 @@ def _measured(n: int, error: float | None, interval: tuple[float, float] | None)
 
 
 def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None, world: str = "") -> str:
-    """Where the calibration of this bank under this embedder is kept; `world`: the library's version."""
+    """The address of the calibration of this bank and embedder; `world`: the library's version."""
     weighed = [world] if world else []
     return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth), *weighed)
 
 
 def look_up(address: str, folder: Path | None = None) -> Calibration | None:
-    """Beside the panel file, else the user's own labelled cases, else packaged, else a kept rehearsal.
+    """The one next to the panel file, else from the user's labelled cases, else packaged, else a rehearsal.
 
-    A rehearsal that an earlier version kept must not hide what a package measured on labelled cases.
-    Damaged files are passed over.
+    A rehearsal stored by an earlier version must not hide a packaged calibration measured on labelled cases.
+    Damaged files are ignored.
     """
     if folder is not None and (beside := read_file(folder / FILE).get(address)) is not None:
         return beside
@@ -306,7 +306,7 @@ def look_up(address: str, folder: Path | None = None) -> Calibration | None:
 
 
 def keep(address: str, calibration: Calibration, path: Path | None = None) -> None:
-    """In a file beside the panel, which may hold those of several banks, or among the user's own."""
+    """Stores it in a file next to the panel (which may hold several) or in the user's folder."""
     target = path or _kept(address)
     held = read_file(target) if path is not None else {}
     text = file_text({**held, address: calibration})

@@ -1,18 +1,18 @@
-"""The rest of medicine beside a panel: conditions of the library that no label speaks for, each by its name.
+"""The library beside a panel: conditions that no label means, each under its name.
 
-A panel's own background holds what its maker thought of. The library holds 431 conditions and 125 everyday
-topics. Labels and conditions are compared with a case in the same way (`simdx.library.likeness`), so that a
-meningitis is not a dengue for want of something better:
+A panel's own background holds only what its maker thought of. The library holds 431 conditions and 125
+everyday topics. Labels and conditions are compared with a case in the same way (`simdx.library.likeness`),
+so that a meningitis is not answered as dengue only because the panel has no better label:
 
-    score     = log Σ_{conditions no label stands for} likelihood − log Σ_{possible labels} likelihood
+    score     = log Σ_{conditions no label means} likelihood − log Σ_{possible labels} likelihood
     log odds  = slope · (score in units of the panel's own texts − threshold)   as in `calibration_record`
 
-A label that does not explain a red flag of the text loses the logarithm of how rarely its patients state one.
-The threshold is where held-out simulated texts of the labels lose INSIDE_SHARE of their probability, and less
-where the library hardly tells them from the panel's own background; where texts of the library, asked as if
-it did not hold their condition, nearly all lie beyond, it moves towards them. A list of questions and answers
-is not weighed, because the library has no such lists. A panel file switches the library off with
-`world: false`.
+If a label does not explain a red flag of the text, its log-likelihood falls by −log EXPECTED: its patients
+state such a red flag with a probability below EXPECTED. At the threshold held-out simulated texts of the
+labels lose INSIDE_SHARE of their probability, and less if the library hardly separates them from the panel's
+own background. If nearly all texts of the library, compared without their own condition, lie beyond the
+threshold, it moves towards them. A list of questions and answers is not compared, because the library has no
+such lists. A panel file switches the library off with `world: false`.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from simdx.types import Float, Int, Label, Mask
 if TYPE_CHECKING:
     from simdx.library import Condition, Likeness, RedFlag
 
-INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the labels lose to the library
-MOST_FOUND = 0.95  # of the library's own texts that no threshold is set to exceed
+INSIDE_SHARE = 0.04  # mean probability that the library takes from held-out texts of the labels
+MOST_FOUND = 0.95  # the threshold moves until at most this share of the library's texts lies beyond it
 FOLDS = 5  # in which the labels' texts are held out
-MOST_ASKED = 400  # texts of the library that a panel without background is tried against
-MARKED = 0.1  # of held-out simulated texts in which a sentence is marked
-SENTENCE_DIRECTION = 10.0  # weight of the direction: half of a text's, since a sentence has less of it
-# A label explains a red flag that this share of its simulated texts state, and at least one. At most this
-# share of the panel's simulated texts would be marked for their red flags.
+MOST_ASKED = 400  # about so many texts of the library are compared with a panel
+MARKED = 0.1  # share of held-out simulated texts in which a sentence is marked
+SENTENCE_DIRECTION = 10.0  # weight of a sentence's direction: half of a text's, since it is less reliable
+# A label explains a red flag if this share of its simulated texts, and at least one text, states it. At most
+# this share of the panel's simulated texts would be marked for their red flags.
 EXPECTED = 0.02
 ALARMING = log(100)  # a sentence that favours its label by a larger likelihood ratio is explained anyway
 
 
 class Compared(NamedTuple):
-    """Cases beside labels and conditions."""
+    """Cases compared with labels and conditions."""
 
     labels: Float  # (N, K) log-likelihoods
     conditions: Float  # (N, C)
@@ -68,13 +68,13 @@ class Stated(NamedTuple):
     sentence: str
     flag: RedFlag
     number: int  # of the flag
-    strange: Mask  # (K,) labels that its sentence does not clearly favour
+    strange: Mask  # (K,) labels that the sentence does not clearly favour
 
 
 class Explained(NamedTuple):
-    """What the bank says of red flags."""
+    """Which red flags the bank explains."""
 
-    by: Mask  # (K, flags) which label explains which, by its conditions or by its own simulated texts
+    by: Mask  # (K, flags) whether a label explains a red flag, by its conditions or its simulated texts
     least: int  # unexplained ones that a text must state to be marked
 
 
@@ -84,18 +84,18 @@ class World:
     own: Likeness  # of the labels
     library: Likeness
     conditions: tuple[Condition, ...]
-    outside: Mask  # (C,) conditions that no label stands for
-    urgent: Mask  # (K, C) emergencies that a label would hide
+    outside: Mask  # (C,) conditions that no label means
+    urgent: Mask  # (K, C) emergencies that a label could hide
     known: Explained | None = None  # of a compiled panel
-    last: OneSlotCache = field(default_factory=OneSlotCache)  # several readers ask about a batch
+    last: OneSlotCache = field(default_factory=OneSlotCache)  # a batch is compared several times
     flags: OneSlotCache = field(default_factory=OneSlotCache)
 
     @classmethod
     def fit(cls, data: PanelData) -> World | None:
-        """None where the panel wants none, or its embedder is the tests' own."""
+        """None if the panel switches the library off, or if its embedder is the one of the tests."""
         if not data.panel.world or data.embedder.id.startswith("hashing"):
             return None
-        from simdx import library  # only panels that weigh it load it
+        from simdx import library  # loaded only by panels that use it
 
         every = library.conditions()
         taken = library.related_to(data.panel.labels)
@@ -110,7 +110,7 @@ class World:
         return cls(data, own, likeness, every, outside, urgent)
 
     def arrays(self) -> dict[str, Float]:
-        """What a compiled panel holds of it."""
+        """The arrays that a compiled panel holds."""
         known = self.explained() if self.data.panel.is_clinical else None
         flags = {"explained": known.by.astype(np.uint8), "least": np.array([known.least])} if known else {}
         return self.own.arrays() | flags
@@ -124,8 +124,8 @@ class World:
         return self.last.get(observations.texts, compared)
 
     def surprise(self, texts: Sequence[str]) -> Float:
-        """(N, K) what the red flags of a text cost each label that does not explain them: each label's own
-        patients state one with less than the probability EXPECTED."""
+        """(N, K) the log-likelihood that each label loses for red flags that it does not explain: each
+        label's own patients state such a red flag with a probability below EXPECTED."""
         cost = np.zeros((len(texts), len(self.data.panel.names)))
         if not self.data.panel.is_clinical:
             return cost
@@ -139,19 +139,19 @@ class World:
         return against(compared.conditions[:, self.outside], compared.labels, possible)
 
     def shares(self, compared: Compared) -> Float:
-        """(N, C) which condition it is, given that it is one that no label stands for."""
+        """(N, C) probability of each condition, given that the case has one that no label means."""
         score = np.where(self.outside, compared.conditions, -np.inf)
         return np.exp(log_softmax(score, axis=1))
 
     def rivals(self, compared: Compared, label: Int) -> tuple[Int, Float]:
-        """(N,) the likeliest emergency that each case's label (N,) would hide, and by how much its
-        log-likelihood exceeds the label's."""
+        """(N,) the likeliest emergency that each case's label (N,) could hide, and its log-likelihood minus
+        the label's."""
         score = np.where(self.urgent[label], compared.conditions, -np.inf)
         return score.argmax(axis=1), score.max(axis=1) - compared.labels[np.arange(len(label)), label]
 
     def excess(self, sentences: Sequence[Sequence[str]], label: Int) -> list[Float]:
-        """Of each text's sentences, by how much they speak for the condition that they fit best rather than
-        for the text's label (N,): log-likelihood ratios."""
+        """For each text's sentences, the log-likelihood ratio of the condition that fits best against the
+        text's label (N,)."""
         from simdx import library
 
         lengths = [*map(len, sentences)]
@@ -162,8 +162,8 @@ class World:
         return np.split(best - own, np.cumsum(lengths)[:-1])
 
     def red_flags(self, text: str, label: int, conditions: Float) -> list[tuple[str, str, str]]:
-        """Each red flag that a text states and its label does not explain: its sentence, the finding, and the
-        likeliest condition that it points to. `conditions`: log-likelihoods (C,). Empty where the panel's own
+        """Each red flag that a text states and its label does not explain: the sentence, the finding, and the
+        likeliest condition to which it points. `conditions`: log-likelihoods (C,). Empty if the panel's own
         texts often state as many."""
         from simdx import library
 
@@ -179,7 +179,7 @@ class World:
         return [(one.sentence, one.flag.name, of) for one, of in zip(strange, meant, strict=True)]
 
     def _strange(self, texts: Sequence[str]) -> list[list[Stated]]:
-        """The red flags of each text in order, and which labels their sentences do not clearly favour."""
+        """The red flags of each text in order, with the labels that their sentences do not clearly favour."""
         from simdx import library
 
         found: list[list[RedFlag]] = []
@@ -205,8 +205,8 @@ class World:
         return [[stated(flag) for flag in flags] for flags in found]
 
     def _unexplained(self, found: Sequence[Stated]) -> Mask:
-        """(flags, K) which labels leave which red flag unexplained; none where their own texts often state as
-        many that they do not explain."""
+        """(flags, K) whether a label leaves a red flag unexplained; never if the panel's own texts often have
+        as many unexplained ones."""
         by, least = self.explained()
         strange = np.array([~by[:, one.number] & one.strange for one in found])
         return strange & (strange.sum(axis=0) >= least)
@@ -227,7 +227,7 @@ class World:
             times = Counter(one.flag.name for some in stated for one in some)
             least = max(1.0, EXPECTED * len(texts))
             own.append([one.name in known or times[one.name] >= least for one in library.red_flags()])
-            counts += [  # as if each text were not of the bank
+            counts += [  # as if each text were not in the bank
                 sum(
                     one.strange[k] and one.flag.name not in known and times[one.flag.name] - 1 < least
                     for one in some
@@ -239,10 +239,10 @@ class World:
 
 
 def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) -> Mask:
-    """(K, C) emergencies that each label would hide.
+    """(K, C) emergencies that each label could hide.
 
-    Those that no label stands for, and those that are a kind of a label which is no emergency itself (septic
-    arthritis is a kind of arthritis). A label hides no condition that one of its own names means.
+    These are emergencies that no label means, and emergencies that are a kind of a label that is no emergency
+    itself (septic arthritis is a kind of arthritis). A label hides no condition that one of its names means.
     """
     from simdx import library
 
@@ -262,7 +262,7 @@ def _urgent(labels: Sequence[Label], every: Sequence[Condition], outside: Mask) 
 
 
 def _seen(data: PanelData, texts: Sequence[str], vectors: Float) -> tuple[Float, list[set[str]]]:
-    """Directions and words of texts, whose vectors by the panel's embedder are known."""
+    """Directions and words of texts; `vectors` are theirs from the panel's embedder."""
     from simdx import library
 
     has_own = data.embedder.id.startswith(library.EMBEDDER)
@@ -278,10 +278,10 @@ def against(conditions: Float, labels: Float, possible: Mask | None = None) -> F
 def world_log_odds(
     features: Float, texts: Sequence[str], scale: OutsideScale, prior: float | None = None
 ) -> Float:
-    """(N,) of a condition of the library; a list of questions and answers is not weighed.
+    """(N,) log odds of a condition of the library; −∞ for a list of questions and answers.
 
-    At most what the likelihoods themselves say: the threshold was found on simulated texts, and a shorter
-    text has less to say for its label.
+    They never exceed the likelihoods' own log odds: the threshold was found on simulated texts, and a shorter
+    text holds less evidence for its label.
     """
     lists = np.array([is_checklist(text) for text in texts], dtype=bool)
     found = np.minimum(condition_log_odds(features, scale, prior), features[:, 0])
@@ -289,7 +289,7 @@ def world_log_odds(
 
 
 class HeldOut(NamedTuple):
-    """The panel's own texts, each beside labels that were not made of it."""
+    """Texts of the panel, compared with labels fitted without them."""
 
     rows: Int
     world: World
@@ -297,7 +297,7 @@ class HeldOut(NamedTuple):
 
 
 def held_out(world: World) -> Iterator[HeldOut]:
-    """Every text of the bank once."""
+    """Holds out every text of the bank once."""
     from simdx import library
 
     bank, n_labels = world.data.bank, len(world.data.panel.names)
@@ -333,7 +333,7 @@ def sentence_scale(world: World) -> SentenceScale | None:
 
 
 def world_scale(world: World, strangers: Compared | None) -> OutsideScale | None:
-    """From held-out texts of the labels, and strangers to them; None where none can be held out."""
+    """From held-out texts of the labels and from `strangers`; None if no text can be held out."""
     found = [one.world.features(one.compared) for one in held_out(world)]
     if not found:
         return None
@@ -342,11 +342,11 @@ def world_scale(world: World, strangers: Compared | None) -> OutsideScale | None
 
 
 def trusted(world: World, own: Float) -> float:
-    """How far the library is trusted beside a panel: 1 where it tells held-out texts of the labels from the
-    panel's background without error, or there is no background to try it on; 0 where it cannot tell them.
+    """How far the library is trusted for a panel: 1 if it separates held-out texts of the labels from the
+    panel's background without error, or if there is no background to test on; 0 if it cannot separate them.
 
-    `own`: features (n, 1) of those texts. Beside labels that are unlike every condition of the library, as
-    feelings are, its log odds are mostly noise, and would blur those of the background.
+    `own`: features (n, 1) of those texts. If labels are unlike every condition of the library, as emotions
+    are, the library's log odds are mostly noise and would weaken those of the background.
     """
     from simdx.metrics.scores import ood_auroc
 
@@ -359,7 +359,7 @@ def trusted(world: World, own: Float) -> float:
 
 
 def strangers(world: World) -> tuple[Observations, Compared] | None:
-    """Texts of the library that no label stands for, as if the library did not hold their condition."""
+    """Texts of conditions that no label means, compared as if the library did not hold their condition."""
     from simdx import library
 
     texts = [t for t in library.texts() if world.outside[library.number_of(t.condition)]]
@@ -368,6 +368,6 @@ def strangers(world: World) -> tuple[Observations, Compared] | None:
         return None
     seen = world.data.observe([t.text for t in asked])
     labels, conditions = world.compared(seen)
-    conditions = conditions.copy()  # what was compared is kept for who asks next
+    conditions = conditions.copy()  # the cached array must not change
     conditions[np.arange(len(asked)), [library.number_of(t.condition) for t in asked]] = -np.inf
     return seen, Compared(labels, conditions)

@@ -1,7 +1,7 @@
-"""What a clinical text says of its patient: each stretch is present, negated, possible, past or another's.
+"""How findings of a clinical text are asserted: present, negated, possible, hypothetical, past, or of family.
 
-`read(text).spans` gives places, assertion, section and trigger; `as_read(text, way)` gives what a method
-takes as said and as denied.
+`read(text).spans` gives positions, assertion, section and trigger; `as_read(text, way)` gives the text that a
+method uses as stated and as denied.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How each finding of a text is meant: present, negated, possible, hypothetical, past, or of another person.
 
-A trigger gives its assertion to the words before or behind it, up to what ends its scope: a contrasting
+A trigger gives its assertion to the words before or after it, up to the end of its scope: a contrasting
 conjunction, a new trigger, another clause, the end of the sentence, or a number of words. The algorithm is
 that of NegEx and ConText (`triggers.txt` has the references); lists, checklists, sections and text without
 punctuation are added.
@@ -91,7 +91,7 @@ _OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
 
 
 def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tuple[int, str]]]:
-    """Every stretch that is not plainly present, in order and apart; and where each section begins.
+    """Every stretch not stated as present, sorted and without overlaps; and where each section begins.
 
     `denied_alone`: of sentences that may deny something, which takes less time.
     """
@@ -102,7 +102,7 @@ def marks_of(text: str, denied_alone: bool = False) -> tuple[list[Mark], list[tu
         return [], []
     marks: list[Mark] = []
     sections: list[tuple[int, str]] = []
-    meant = since = 0  # by default in this section, and where that began
+    meant = since = 0  # the section's default assertion, and where the section began
 
     def leave(at: int) -> None:
         nonlocal meant
@@ -155,7 +155,7 @@ def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trig
 
 
 class _Sentence:
-    """One sentence, with its events, its start and its end."""
+    """One sentence with its events, its start and its end."""
 
     def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
         self.low, self.events, self.start, self.end = low, events, start, end
@@ -166,7 +166,7 @@ class _Sentence:
 
     def marks(self) -> list[Mark]:
         out: list[Mark] = []
-        given = said = 0  # by the trigger before, so that "denies history of" denies; and its end
+        given = said = 0  # assertion and end of the trigger before, so that "denies history of" denies
         for i, event in enumerate(self.events):
             start, end, what, assertion, _ = event
             if what not in TRIGGERS:
@@ -206,7 +206,7 @@ class _Sentence:
             or events[at][WHAT] == SINGLE
             or events[at][MEANT] != NEGATED  # "no previous"
         )
-        # "No history of asthma or gout, wheeze": what stands behind the list is there.
+        # "No history of asthma or gout, wheeze": the words behind the list are present.
         closes = strict or (assertion == NEGATED and events[at][WORD] == "no")
         either_or = listed = False
         before: Event | None = None  # the comma or the "and" that ended the part before
@@ -272,7 +272,7 @@ class _Sentence:
         return self.end
 
     def _goes_on(self, j: int) -> bool:
-        """Whether a doubt is one more part of a denied list: "no effusion or suspicious opacity"."""
+        """Whether a possible finding belongs to a denied list: "no effusion or suspicious opacity"."""
         event, joined = self.events[j], self.events[j - 1][WHAT]
         doubt = event[WORD] in ("suspicious", "concerning") and not self.low.startswith(" for", event[TO])
         return doubt and (joined == OR or (joined == COMMA and j + 1 in self.closed))
@@ -280,7 +280,7 @@ class _Sentence:
     def _parts(
         self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
     ) -> bool:
-        """Whether a comma or an "and" parts two clauses rather than two findings of a list."""
+        """Whether a comma or an "and" separates two clauses, not two findings of a list."""
         firm = assertion == HYPOTHETICAL
         if following in STARTERS and not (firm and following not in ("i", "my", "it")):
             return True
@@ -336,7 +336,7 @@ class _Sentence:
         return max(self.low.rfind(" ", self.start, stop - 1) + 1, self.start)
 
     def _clause_start(self, at: int) -> int:
-        """Where the clause before a trigger begins. A plural verb speaks for the whole list before it."""
+        """Where the clause before a trigger begins. A plural verb applies to the whole list before it."""
         low, events = self.low, self.events
         trigger = events[at]
         plural = trigger[WORD] in ("are", "were", "have", "all") or " all" in low[trigger[FROM] : trigger[TO]]
@@ -359,20 +359,20 @@ class _Sentence:
         return self.start
 
     def _after_doubt(self, j: int, at: int) -> bool:
-        """Whether a conjunction joins a denial to a doubt: "was considered, but excluded"."""
+        """Whether a conjunction joins a denial to a possible finding: "was considered, but excluded"."""
         k = j - 1 - (self.events[j - 1][WHAT] == COMMA) if j else -1
         between = self.low[self.events[k][TO] : self.events[j][FROM]].strip(" ,") if k >= 0 else "-"
         return not between and self._doubted(k, at)
 
     def _doubted(self, j: int, at: int) -> bool:
-        """Whether what was doubted is denied in the end: "the fracture suspected on the film is excluded"."""
+        """Whether a possible finding is then denied: "the fracture suspected on the film is excluded"."""
         doubt = self.events[j]
         said = doubt[MEANT] == POSSIBLE and self.low.endswith(DOUBTED, doubt[FROM], doubt[TO])
         return said and doubt[FROM] > self.start and self.events[at][MEANT] == NEGATED
 
     def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
-        """The scope of a trigger such as "in the past": what follows where it leads its clause, else what
-        comes before."""
+        """The scope of a trigger such as "in the past": the words after it if it begins its clause, else the
+        words before it."""
         low, event = self.low, self.events[at]
         begin = self._clause_start(at)
         clause = low[begin : event[FROM]]

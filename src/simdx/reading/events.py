@@ -9,12 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-PRESENT, PAST, POSSIBLE, NEGATED, HYPOTHETICAL, FAMILY = range(6)  # where scopes meet, the larger one holds
+PRESENT, PAST, POSSIBLE, NEGATED, HYPOTHETICAL, FAMILY = range(
+    6
+)  # of overlapping scopes the larger number wins
 ASSERTIONS = ("present", "past", "possible", "negated", "hypothetical", "family")
 
 
 class Rule(NamedTuple):
-    """What a phrase does, the assertion it gives, and its pattern behind the first word."""
+    """The kind of a phrase, the assertion it gives, and the pattern after its first word."""
 
     what: str
     assertion: int
@@ -86,7 +88,7 @@ ANNOUNCING = _set("ANNOUNCING")
 DOUBTED = tuple(sorted(_set("DOUBTED")))
 STRONG_ENDS = _set("STRONG_ENDS")
 NUMBERS = _set("NUMBERS")
-ONE_BY_ONE = _set("NOTS") | {"without", "w/o"}  # they deny the next finding, and a list only if it is one
+ONE_BY_ONE = _set("NOTS") | {"without", "w/o"}  # they deny the next finding; a list only if it is clearly one
 EVERYDAY = _set("EVERYDAY")
 KEYS = _set("KEYS")
 ASKING = _set("ASKING")
@@ -99,8 +101,8 @@ COMMA, COLON = "comma", "colon"
 TRIGGERS = frozenset({BEFORE, NARROW, SINGLE, BEHIND, EITHER})
 
 
-# A place that matters: where it begins and ends, what it does, the assertion it gives, and its first word. A
-# plain tuple takes a tenth of the time of one with names.
+# An event of a sentence: its start and end, its kind, the assertion it gives, and its first word. A plain
+# tuple takes a tenth of the time of a named one.
 Event = tuple[int, int, str, int, str]
 FROM: Final = 0
 TO: Final = 1
@@ -112,7 +114,7 @@ _SIGNS = ",:(?=+-"
 
 
 def _tree(words: list[str]) -> str:
-    """A regular expression for any of the words that looks at each letter once."""
+    """A regular expression for any of the words that reads each letter once."""
     branches: defaultdict[str, list[str]] = defaultdict(list)
     for word in words:
         if word:
@@ -123,8 +125,8 @@ def _tree(words: list[str]) -> str:
     return f"(?:{inner}){'?' if '' in words else ''}"
 
 
-# Both begin with a class of characters, which the engine finds without trying each place. What a phrase
-# stands behind may be a sign.
+# Both begin with a class of characters, which the engine finds without trying each position. The character
+# before a phrase may be a sign.
 _SCAN = re.compile(rf"[^a-z0-9_](?<!\w)(?:{_tree(sorted(RULES))}(?!\w)|(?<=[{_SIGNS}])(?<!\S[+-]))")
 _STOP = re.compile(r"[.?!;\n](?:(?<=\n)|(?=[\s)\"'”]|$))")
 # A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
@@ -140,7 +142,7 @@ _ENDED = re.compile(r"\s*(?:[,;.)|\n]|/\s|$)")
 _MINUS_LIST = re.compile(r"\s[+-](?:ve)?\s*(?:[,;]|/\s)")
 _SIGN_LAST = re.compile(r"[^.;\n]{0,200}\([+-]\)\s*(?:[.;\n]|$)")  # each sign stands behind its finding
 _NO = re.compile(r"[:(=-]\s*(?:n|nil|nowhere)\b")  # those among them that are no triggers
-# Without one of these words a sentence says what is present; without one of the others it denies nothing.
+# A sentence without these words states present findings; a sentence without the others denies nothing.
 TELLING = frozenset(
     form
     for word, rules in RULES.items()
@@ -172,7 +174,7 @@ def small(text: str) -> str:
 
 
 def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
-    """Start and end of each sentence, where the next begins, and what ends it: a stop, or `no` or `yes`."""
+    """Start and end of each sentence, the start of the next, and its end: a stop, or `no` or `yes`."""
     start = 0
     for stop in _STOP.finditer(low):
         at, end = stop.span()
@@ -197,7 +199,7 @@ def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _is_query(low: str, start: int, at: int) -> bool:
-    """Whether a question mark asks for what follows, as in "pain of the hip ? fracture"."""
+    """Whether a question mark applies to the words after it, as in "pain of the hip ? fracture"."""
     following = _FIRST.match(low, at + 1)
     asked = _FIRST.match(low, start)
     return following is not None and following[1] not in STARTERS and not (asked and asked[1] in ASKING)
@@ -246,7 +248,7 @@ def tells(part: str, words: frozenset[str], joined: str = "") -> bool:
 
 
 def events_of(low: str, start: int, end: int) -> list[Event]:
-    """What matters in a sentence, in order."""
+    """The events of a sentence, in order."""
     found: list[Event] = []
     done = start
     places = _SCAN.finditer(low, max(0, start - 1), end)
@@ -269,7 +271,7 @@ def events_of(low: str, start: int, end: int) -> list[Event]:
 
 
 def _phrase(low: str, at: int, word: str, end: int, found: list[Event]) -> int:
-    """Adds the event of the phrase that begins with this word, where there is one; returns where it ends."""
+    """Adds the event of the phrase that begins with this word, if there is one; returns its end."""
     done = at + len(word)
     rule = _ONE_WORD.get(word)
     if rule is None:
@@ -282,7 +284,7 @@ def _phrase(low: str, at: int, word: str, end: int, found: list[Event]) -> int:
 
 
 def _compile(word: str) -> Callable[..., re.Match[str] | None]:
-    """What matches the rest of a phrase behind its first word; one group for each rule."""
+    """A pattern for the rest of a phrase after its first word, with one group for each rule."""
     rests = "|".join(f"((?:{rule.rest})(?!\\w))" for rule in RULES[word])
     match = _compiled[word] = re.compile(rests).match
     return match
@@ -296,7 +298,7 @@ def _denies(low: str, at: int) -> bool:
 
 
 def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
-    """Adds the event of a sign, where it is one; returns where it ends."""
+    """Adds the event of a sign, if it has one; returns its end."""
     behind = False
     if sign == "(" and low[at + 1 : at + 3] in ("-)", "+)"):
         sign, stop = low[at + 1], at + 3

@@ -1,4 +1,4 @@
-"""Stretches of a text with what they are given, in order and apart."""
+"""Stretches of a text with their assertions, sorted and without overlaps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Mark(NamedTuple):
     trigger_end: int
 
 
-_TRIGGER = len(ASSERTIONS)  # stronger than any of them
+_TRIGGER = len(ASSERTIONS)  # stronger than any assertion
 
 
 def without_overlaps(marks: list[Mark]) -> list[Mark]:
-    """Where marks meet, the stronger assertion holds, in the order of `ASSERTIONS`; triggers have none."""
+    """Where marks overlap, the stronger assertion wins, in the order of `ASSERTIONS`; triggers have none."""
     if len(marks) < 2:
         return marks
     marks.sort()
@@ -36,7 +36,7 @@ def without_overlaps(marks: list[Mark]) -> list[Mark]:
     triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
     marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])
     out: list[Mark] = []
-    over: list[Mark] = []  # those that reach the present stretch
+    over: list[Mark] = []  # marks that cover the current stretch
     following = iter([*marks, None])
     mark = next(following)
     bounds = sorted({place for one in marks for place in one[:2]})

@@ -1,7 +1,7 @@
 """Stretches of a text that call something normal: "Heart size is within normal limits", "Lungs clear".
 
-What is normal is no finding. A film report says of each organ that it is normal, and "the heart is normal in
-size" must not count for an enlarged heart.
+A normal result is not a finding. A film report calls each organ normal, and "the heart is normal in size"
+must not count for an enlarged heart.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from simdx.reading.events import small
 
-# Without one of these words nothing is looked for.
+# A text without any of these words is not searched.
 _WORDS = ("normal", "unremarkable", "clear", "intact", "midline", "wnl")
 _SIDE = (
     r"(?:size|shape|contours?|calib(?:er|re)|configuration|appearance|alignment|position|limits|"
@@ -28,7 +28,7 @@ _SOFT_WHERE = re.compile(
     r"joints?|thighs?|limbs?|compartments?)\b"
 )
 _SOFT_LUMP = re.compile(r"\b(?:mass|lump|swelling|nodes?|nodule|lesion|cyst|rash|area|in|on|of|with|it)\b")
-# Before it: a verb, or the words that are called normal with no verb between ("Heart size normal.").
+# Before the word: a verb, or directly the words that are called normal ("Heart size normal.").
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|appears?|remains?|looks?|seems?)"
     r"(?:\s+(?:also|all|both|otherwise|grossly|essentially|completely|bilaterally|overall|stable,?|and))*"
@@ -38,7 +38,7 @@ _NO_VERB = re.compile(r"(?:\s(?:grossly|otherwise))?\s$")
 _UNLIKE = re.compile(
     r"\b(?:of|to|than|not|as|no|from|near|almost|nearly|twice|times|half|above|below|over|under|beyond)\s+$"
 )
-# Or it leads: "Normal heart size and contour".
+# Or the word comes first: "Normal heart size and contour".
 _LEADS = re.compile(r"(?:^|[.;:,\n]\s*|\b(?:with|shows?|demonstrates?|has)\s)$")
 _LED = re.compile(
     r"\s+(?!saline|pressure|variant|delivery)[^.,;:\n]{1,80}?(?=[.,;:\n]|$|\s(?:with|but|without|except|"
@@ -57,14 +57,14 @@ _STOP_OR_AND = re.compile(
 _BOUNDARY = re.compile(
     r"[.;:!?](?=\s)|\n|,(?=\s)|\b(?:but|with|without|however|although|while|which|except)\b", re.IGNORECASE
 )
-_BACK = 60  # characters in which a verb is looked for, and
-_SUBJECT = 160  # what it is said of
+_BACK = 60  # characters searched for a verb
+_SUBJECT = 160  # characters searched for its subject
 _MOST_WORDS = 10
 _LISTED_WORDS = 3  # in each part of a list: "heart, mediastinum, and hila are normal"
 
 
 def normal_in(text: str) -> list[tuple[int, int]]:
-    """Start and end of each stretch that calls something normal, in order and apart."""
+    """Start and end of each stretch that calls something normal, sorted and without overlaps."""
     out: list[tuple[int, int]] = []
     low = small(text)
     pattern = _NORMAL_OR_SOFT if "tender" in low else _NORMAL  # the former takes longer
@@ -99,7 +99,7 @@ def normal_in(text: str) -> list[tuple[int, int]]:
 
 
 def _subject(low: str, since: int, until: int) -> int:
-    """Where what is called normal begins; -1 where nothing or too much stands there."""
+    """Where the words that are called normal begin; -1 if there are none or too many."""
     since = max(since, until - _SUBJECT)
     bounds = [since, *(bound.end() for bound in _BOUNDARY.finditer(low, since, until))]
     start = bounds.pop()

@@ -1,8 +1,8 @@
-"""Whether a part of a list goes on what is denied, or says by itself that it is there.
+"""Whether a part of a list continues a denial, or states a present finding.
 
 "No fever, chills, cough" denies three findings; "no fever, cough for 3 days" and "no ketones, glucose 18"
-deny one. Reports close a denied list with an "or". Notes and patients often go straight from what is absent
-to what is present, so that a comma alone is weak evidence for a list. What counts is what the part says.
+deny one. Reports close a denied list with an "or". Notes and patients often continue an absent finding
+with a present one, so a comma alone is weak evidence for a list. The content of the part decides.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from simdx.reading.events import (
 # "18", "x3", "3/7", "39.5", "4cm", "2+"; but not "S3" or "L5", which name things.
 _QUANTITY = re.compile(r"\bx\s?\d|(?<![\w'-])[~<>]?\d[\d./]*(?:[+%]|[a-z]{0,5}\b)")
 _LASTS = re.compile(r"\bfor (?:about )?(?:\w+ )?(?:hour|day|night|week|month|year|age)s?\b")
-# A time or a size that holds for the whole list: "no vomiting, diarrhoea in the past 24 hours".
+# A time or a size that applies to the whole list: "no vomiting, diarrhoea in the past 24 hours".
 _THROUGHOUT = re.compile(r"\b(?:past|last|within|previous|greater|larger)\b")
-# People name the place of what is there: "bruising over the temple", "rash on both arms".
+# A body site suggests a present finding: "bruising over the temple", "rash on both arms".
 _PLACED = re.compile(
     r" (?:over|around|along|under|(?:on|in|at|to|of)(?: (?:the|his|her|my))? (?:left|right|both|l|r|lt|rt))\b"
 )
@@ -44,9 +44,9 @@ _PLACED = re.compile(
 
 NONE = frozenset[int]()
 SAID = re.compile(r"[^\s,;.:()]+")  # a word as it stands in a text
-_NEAR = 500  # characters in which a bracket is looked for
+_NEAR = 500  # characters searched for a bracket
 _MOST_QUERIED = 6  # words of a finding with a question mark behind it
-_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question that has one of these is asked of the reader
+_NO_FINDING = ASKING | STARTERS | SUBJECTS  # a question with one of these is not about a finding
 
 
 def closed_lists(
@@ -72,7 +72,7 @@ def closed_lists(
 
 
 def _listing(low: str, event: Event) -> bool:
-    """Whether an "and" behind a comma goes on a list rather than a story: "rash, hives, and wheeze"."""
+    """Whether an "and" after a comma continues a list, not a narrative: "rash, hives, and wheeze"."""
     following = low[event[TO] : event[TO] + 12].split()[:1]
     return low.startswith(", ", event[FROM] - 2) and STARTERS.isdisjoint(following)
 
@@ -83,7 +83,7 @@ def is_finding(word: str) -> bool:
 
 
 def is_clause(words: list[str]) -> bool:
-    """Is there a verb that makes the words a clause of its own? "Rashes were seen" makes none."""
+    """Is there a verb that makes the words a separate clause? "Rashes were seen" is none."""
     return not CLAUSE_VERBS.isdisjoint(words) and any(
         word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
         for i, word in enumerate(words)
@@ -91,7 +91,7 @@ def is_clause(words: list[str]) -> bool:
 
 
 def is_there(said: str, words: list[str]) -> bool:
-    """Whether a part says that it is there: by a quantity, a duration, a state, a verb or a side."""
+    """Whether a part states a present finding: by a quantity, a duration, a state, a verb or a side."""
     return (
         words[-1] in STATES
         or (words[0] in STATES and (len(words) == 1 or words[1] in TAILS or words[1] == "for"))
@@ -104,7 +104,7 @@ def is_there(said: str, words: list[str]) -> bool:
 
 
 def is_listed(words: list[str]) -> bool:
-    """Whether a part looks like one more finding of a list: its head is a word for one."""
+    """Whether a part looks like another finding of a list: its head names a finding."""
     if words[-1] in REPORTED and words[-2:-1] in (["was"], ["were"]):  # "no rash, bruises were seen"
         words = words[:-2] or words
     head = words[0]
@@ -117,7 +117,7 @@ def is_listed(words: list[str]) -> bool:
 
 
 def is_graded(words: list[str]) -> bool:
-    """Whether a part opens with a degree or a measure, which is seldom said of what is absent."""
+    """Whether a part begins with a degree or a measure, which absent findings seldom have."""
     return len(words) > 1 and words[0] in OPENERS
 
 
@@ -127,7 +127,7 @@ def describes(words: list[str]) -> bool:
 
 
 def queried(low: str, start: int, end: int) -> int:
-    """Where a finding with a question mark begins, "fell, wrist fracture?"; the end where there is none."""
+    """Where a finding with a question mark begins ("fell, wrist fracture?"); the end if there is none."""
     begin = max(start, low.rfind(",", start, end) + 1)
     words = low[begin:end].split()
     if not 0 < len(words) <= _MOST_QUERIED or not _NO_FINDING.isdisjoint(words) or is_clause(words):
@@ -173,7 +173,7 @@ def in_brackets(low: str, begin: int, place: int) -> bool:
 
 
 def first_verb(low: str, begin: int, stop: int) -> int:
-    """Where what belongs to somebody ends: at a verb."""
+    """Where the findings of another person end: at a verb."""
     return next((word.start() for word in SAID.finditer(low, begin, stop) if word[0] in CLAUSE_VERBS), stop)
 
 

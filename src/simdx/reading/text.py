@@ -1,4 +1,4 @@
-"""A text as it is read: spans for people and pages, what is said and denied for methods; its language."""
+"""Reading a text: spans for display, stated and denied parts for methods, and its language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simdx.reading.normal import normal_in
 
 
 class Span(NamedTuple):
-    """A stretch of the text with one assertion; the trigger is empty where a section gave it, or none did."""
+    """A stretch of the text with one assertion; the trigger is empty if a section or nothing gave it."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Reading:
-    """A text, what in it is not plainly present, and where its sections begin."""
+    """A text, the stretches that are not stated as present, and the starts of its sections."""
 
     text: str
     marks: list[Mark]
@@ -37,7 +37,7 @@ class Reading:
 
     @cached_property
     def normal(self) -> list[tuple[int, int]]:
-        """What is called normal."""
+        """The stretches that are called normal."""
         return normal_in(self.text)
 
     @cached_property
@@ -85,7 +85,7 @@ _EDGES = " \t\r\n.,;:"
 def _beside(
     places: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]], text: str
 ) -> list[tuple[int, int]]:
-    """The places that meet none of the others."""
+    """The stretches that overlap none of the others."""
     taken = bytearray(len(text))
     for start, end in others:
         taken[start:end] = bytes([1]) * (end - start)
@@ -93,12 +93,12 @@ def _beside(
 
 
 def read(text: str) -> Reading:
-    """How each part of a text is meant."""
+    """The assertion of each part of a text."""
     return Reading(text, *marks_of(text))
 
 
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
-# "Fever? no cough? yes": an answer with the next question behind it.
+# "Fever? no cough? yes": an answer and the next question.
 _RUN_ON = re.compile(
     r"(\?[ \t]*(?:yes|no|y|n)),?[ \t]+(?=[^.?!,\n]{1,60}\?[ \t]*(?:yes|no|y|n)\b)", re.IGNORECASE
 )
@@ -130,11 +130,11 @@ def _stated(pair: re.Match[str], denied: list[str]) -> str:
 
 PLAIN, LIGHT, CUT, DENIED, FOUND, HEAVY = "plain", "light", "cut", "denied", "found", "heavy"
 WAYS = (PLAIN, LIGHT, CUT, DENIED, FOUND, HEAVY)  # in this order: compiled panels keep the number
-LEAST_DENIED = 0.15  # share of denied words from which `light` cuts them
-LEAST_NOT_FOUND = 0.25  # share of words that `found` leaves out from which `heavy` does
+LEAST_DENIED = 0.15  # `light` cuts denied words if they are at least this share
+LEAST_NOT_FOUND = 0.25  # `heavy` acts as `found` if that leaves out at least this share of words
 
 
-# A batch asks for its texts several times, in two ways: a part of it has to fit.
+# A batch reads each of its texts several times, in two ways: part of a batch must fit.
 _REMEMBERED = 1024
 
 
@@ -145,15 +145,15 @@ def _denials(text: str) -> tuple[Mark, ...]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
-    """What a method takes as said, and what it takes as denied.
+    """The text that a method uses as stated, and the text that it uses as denied.
 
-    plain   everything counts as said; questions of a checklist are statements, and those answered with no
-            are left out
-    light   as plain; a text of which LEAST_DENIED or more is denied is cut
+    plain   everything counts as stated; questions of a checklist become statements, and questions answered
+            with no are left out
+    light   as plain, but as cut if LEAST_DENIED or more of the text is denied
     cut     denied findings are left out
-    denied  denied findings are words of their own (`masked`)
+    denied  denied findings become separate words (`masked`)
     found   denied findings, and what is called normal, are left out
-    heavy   as plain; a text of which `found` leaves LEAST_NOT_FOUND or more out is read so
+    heavy   as plain, but as found if `found` leaves out LEAST_NOT_FOUND or more of the text
     """
     said = text
     denied: list[str] = []
@@ -171,7 +171,7 @@ def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
         return text, ""
     rest = _without(said, cuts)
     if not any(map(str.isalpha, rest)):
-        return text, ""  # nothing is left to go by
+        return text, ""  # nothing else is left to classify
     if way == LIGHT and len(" ".join(denied).split()) < LEAST_DENIED * len(said.split()):
         return said, ""
     if way == HEAVY and 1 - len(rest.split()) / len(said.split()) < LEAST_NOT_FOUND:
@@ -189,7 +189,7 @@ def _without(text: str, cuts: list[tuple[int, int]]) -> str:
 
 
 def not_present(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
-    """Start, end and assertion of what is not plainly present; nothing where all is taken as said."""
+    """Start, end and assertion of stretches not stated as present; none if everything counts as stated."""
     if way == PLAIN:
         return ()
     marks = [(mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0]]
@@ -221,23 +221,23 @@ _NOT_NOW = (*_NOT_OWN, "past", "hypothetical")
 
 
 def states_own(sentence: str) -> bool:
-    """Whether a sentence says of its patient more than what is denied or normal; not of a relative, say."""
+    """Whether a sentence states a finding of its patient, beyond denied, normal or relatives' findings."""
     rest = _less(sentence, _NOT_OWN)
     return rest == sentence or says_something(rest)
 
 
 def stated_now(text: str) -> str:
-    """The text without what is denied, past, conditional, normal or somebody else's."""
+    """The text without findings that are denied, past, conditional, normal or another person's."""
     return _less(as_read(text)[0], _NOT_NOW)
 
 
 def says_something(text: str) -> bool:
-    """Whether words enough are left of a text to go by."""
+    """Whether enough words of a text are left to classify it."""
     return len(re.findall(r"\w+", text)) >= _FEWEST_WORDS
 
 
 def _less(text: str, assertions: Sequence[str]) -> str:
-    """The text without what is so asserted, or normal."""
+    """The text without normal findings and those with one of these assertions."""
     reading = read(text)
     cuts = [
         (min(mark.start, mark.trigger_start), max(mark.end, mark.trigger_end))
@@ -249,7 +249,7 @@ def _less(text: str, assertions: Sequence[str]) -> str:
 
 
 def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
-    """Which of the sentences that `split_sentences` made of a text holds this place."""
+    """The sentence, among those from `split_sentences`, that holds this position."""
     at = 0
     for sentence in sentences:
         at = max(text.find(sentence.split()[0], at), at) + len(sentence)
@@ -259,7 +259,7 @@ def sentence_at(text: str, sentences: Sequence[str], place: int) -> str:
 
 
 _ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
-_MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
+_MOST_LETTERS = 5000  # cached characters: enough for any language, far fewer than Unicode has
 _MOST_STEMS = 50_000  # some megabytes
 
 
@@ -275,7 +275,7 @@ class _Letters(dict[int, str]):
 
 
 class _Stems(dict[str, str]):
-    """A word's stem, found once: words repeat."""
+    """A word's stem; cached, because words repeat."""
 
     def __missing__(self, word: str) -> str:
         stem = _ENDING.sub("", word)
@@ -288,12 +288,12 @@ _LETTERS, _STEMS = _Letters(), _Stems()
 
 
 def words(text: str) -> list[str]:
-    """In small letters; what is no letter stands between them."""
+    """The words of a text in small letters; every other character separates them."""
     return text.lower().translate(_LETTERS).split()
 
 
 def stems(text: str) -> set[str]:
-    """The words of a text without the endings that tell one from many and now from then."""
+    """The words of a text without endings of number and tense."""
     return {_STEMS[word] for word in words(text) if len(word) > 2}
 
 
@@ -301,13 +301,13 @@ _MASK = {ord(letter): 0x1D68A + i for i, letter in enumerate("abcdefghijklmnopqr
 
 
 def masked(words: list[str]) -> list[str]:
-    """Denied words in an alphabet of their own: a denied fever is like other denied fevers, and no fever."""
+    """Denied words in a separate alphabet: a denied fever matches other denied fevers, not a fever."""
     return [word.translate(_MASK) for word in words]
 
 
 # --------------------------------------------------------------------------- language
 #
-# Whether a text is in English, the language that banks and embedders cover, told by its commonest words.
+# Whether a text is in English, the language that banks and embedders cover, decided by its commonest words.
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 LOOKED_AT = 600  # characters
@@ -317,8 +317,8 @@ _ENGLISH_WORDS = """
     by be they you when after since because no yes does do did there their very feel feels any all can would
     about what some also pain left right days day history patient denies noted normal without i a in want need
 """
-# German, French, Spanish, Italian, Portuguese, Dutch, the Nordic languages, Polish, Turkish, Finnish, Czech,
-# some more, and what patients say first; no word that English has too.
+# Common words, and words with which patients begin, in German, French, Spanish, Italian, Portuguese, Dutch,
+# the Nordic languages, Polish, Turkish, Finnish, Czech and some more; none is also an English word.
 _OTHER_WORDS = """
     der das und ist nicht ich ein eine einen seit mit habe haben auf bei dem den von zum zur im sich auch nach
     le les des du et est une un je dans depuis pas avec aux ai mais elle nous cette qui
@@ -339,7 +339,7 @@ _OTHER = frozenset(_OTHER_WORDS.split())
 
 
 def is_english(text: str) -> bool:
-    """Whether the text reads as English; a text of names and numbers alone is taken for it."""
+    """Whether the text is English; a text of names and numbers alone counts as English."""
     seen = text[:LOOKED_AT].lower()
     words = _WORD.findall(seen)
     english = sum(map(_ENGLISH.__contains__, words))

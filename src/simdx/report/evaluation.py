@@ -44,7 +44,7 @@ _DIFFERENTIAL = {
     "rank_correlation": "order of labels (Spearman)",
 }
 _SETS = {"split": "split", "weighted": "weighted", "class_conditional": "class-conditional"}
-FEW = 30  # cases below which every figure is mostly chance
+FEW = 30  # with fewer cases every figure is mostly chance
 MOST_PAIRS, MOST_WRONG = 6, 5  # lines of a long list on the terminal
 
 
@@ -71,7 +71,7 @@ def differential_rows(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def differential_notes(found: Mapping[str, Any]) -> list[str]:
-    """What is undefined or was left out, and the figures that the others are read against."""
+    """Notes: figures that are undefined, cases left out, and reference values."""
     outside = found["outside"]["undefined"]
     notes = [f"{name}: {reason}" for name, reason in found["undefined"].items()]
     notes += [f"outside the panel, {name}: {reason}" for name, reason in outside.items()]
@@ -83,7 +83,7 @@ def differential_notes(found: Mapping[str, Any]) -> list[str]:
 
 
 def set_rows(found: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Coverage and mean size of conformal sets, as the cases are and as the prior says they come."""
+    """Coverage and mean size of conformal sets, for the cases as they are and under the prior."""
     places = {"": found, "prior: ": found["at_prior"] or {}}
     return [
         (where + _SETS[kind], *figure(sets[kind], "coverage"), *figure(sets[kind], "mean_size"))
@@ -113,7 +113,7 @@ def set_notes(found: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-# What tells cases of no label from the others, as people read it.
+# Scores that separate outside cases from the others, in words.
 OUTSIDE_SCORES = {
     "out_of_class": "the probability of none of these", "entropy_bits": "entropy",
     "atypicality": "how unlike simulated texts they are", "epistemic_bits": "doubt about the probabilities",
@@ -188,7 +188,7 @@ def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) 
 
 
 def print_evaluation(result: Evaluation) -> None:
-    """Figures, decisions, what was taken for what; no text of a case."""
+    """Figures, decisions and confusions; no text of a case."""
     record = result.record
     console = Console(highlight=False)
     console.print(
@@ -201,9 +201,9 @@ def print_evaluation(result: Evaluation) -> None:
     )
     interval = record["ci"].get("ece")
     if interval and not interval[0] <= record["ece"] <= interval[1]:
-        console.print("ece: the interval leaves out what chance alone adds to the value")
+        console.print("ece: the interval excludes the part of the value that chance alone adds")
     if record["n"] < FEW:
-        console.print(f"[bold]{record['n']} cases are few[/]: more cases may show quite other figures")
+        console.print(f"[bold]{record['n']} cases are few[/]: figures may change much with more cases")
     decisions = record["decisions"].items()
     parts = [f"{name} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
     console.print(f"decisions: {', '.join(parts)}")
@@ -235,7 +235,7 @@ def print_evaluation(result: Evaluation) -> None:
 
 
 def _print_errors(console: Console, result: Evaluation) -> None:
-    """What was taken for what, and which cases, by their ids: their texts are not shown here."""
+    """Confusions of labels, and wrong cases by id; case texts are not shown."""
     table, labels = result.confusion(), result.outcomes
     pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
     if not pairs:

@@ -1,6 +1,6 @@
 """Answers as one self-contained HTML page: no script, no request to any host, readable in print.
 
-Pages are Jinja2 templates that escape every value. Our own drawings alone are HTML, and marked `safe` there.
+Pages are Jinja2 templates that escape every value. Only our own drawings are HTML; they are marked `safe`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Section:
 
     @property
     def pieces(self) -> list[tuple[str, str]]:
-        """The text in pieces, each with its mark: an assertion that is not the patient's present, or none;
-        after a sentence that the leading label does not explain, "unexplained" and why."""
+        """The text in pieces, each with its mark: an assertion other than present, or none. A sentence that
+        the leading label does not explain is followed by "unexplained" and the reason."""
         spans = sorted((span.start, span.end, span.assertion) for span in self.answer.spans)
         found = [(self.text.find(sentence), sentence) for sentence in self.answer.unexplained if sentence]
         ends = {
@@ -84,7 +84,7 @@ def render(
     notice: str = "",
     afterword: Afterword | None = None,
 ) -> str:
-    """The page; `panel` says whether its disclaimer is a clinic's."""
+    """The page; `panel` decides whether the disclaimer is a clinical one."""
     return fill(
         "answers.html", title=title, disclaimer=disclaimer(panel), notice=notice, sections=sections,
         afterword=afterword, no_promise=NO_PROMISE,

@@ -17,7 +17,7 @@ from simdx.types import NONE_OF_THESE
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _COLOUR = {"accept": "green", "likely": "blue", "test": "yellow", "review": "magenta"}
 SHOWN = 3  # labels with a bar of their own; the others share one
-MATTERS = 0.005  # of an effect: less is no percent
+MATTERS = 0.005  # least effect shown: less rounds to 0 %
 
 
 def bar(share: float, width: int = 32) -> str:
@@ -28,7 +28,7 @@ def bar(share: float, width: int = 32) -> str:
 
 
 def print_answer(answer: Answer, console: Console, *, verbose: bool = False, text: str = "") -> None:
-    """What leads, what to do and why, what carried it, and what the calibration rests on.
+    """The labels, the decision with reasons, the evidence, and the basis of the calibration.
 
     With the `text` denied findings are shown, struck through.
     """
@@ -83,7 +83,7 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
 
 
 def _print_beyond(answer: Answer, console: Console, text: str, whole: bool) -> None:
-    """What none of these may be, what the label does not explain, and what was read as denied.
+    """Likely conditions outside the panel, unexplained sentences, and findings read as denied.
 
     Red flags are never cut off.
     """
@@ -101,7 +101,7 @@ def _print_beyond(answer: Answer, console: Console, text: str, whole: bool) -> N
 
 
 def _part(part: SentenceEffect, answer: Answer, text: str, lead: str, room: int) -> Text:
-    """A part of the case as it is quoted; what it denies is struck through, for it supports nothing."""
+    """A quoted part of the case; denied findings, which support nothing, are struck through."""
     said = Text()
     for piece, denied in answer.quoted(text, part.text):
         said.append(re.sub(r"\s+", " ", plain(piece)), style="strike" if denied else "")
