@@ -175,7 +175,10 @@ def status_of(
     except BadInput:
         if source.banks or bank is not None:
             raise
-        says = "none yet, and the library does not know every label"
+        from simdx.library import named_twice
+
+        twice = next(named_twice(source.panel.names), None)
+        says = f"none yet, and {twice or 'the library does not know every label'}"
         links = (ChainLink("bank", "missing", says, ask), _descriptions(source.panel, where))
         return _told(source.panel.name, links)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)

@@ -1,6 +1,7 @@
 """`simdx quickstart` and `simdx panel status`: a stranger's first hour, with the scripted simulator."""
 
 import io
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,25 @@ def test_two_names_of_one_condition_are_refused(cli: Cli, tmp_path: Path) -> Non
     assert not (tmp_path / "p.yaml").exists()
     assert cli("quickstart", *labels[1::2], "--out", tmp_path / "q", "--yes").code == 2
     assert not (tmp_path / "q").exists()
+
+
+@pytest.mark.parametrize("world", ["true", "false"])
+def test_a_panel_file_with_two_names_of_one_condition_is_refused_where_the_library_is_its_bank(
+    cli: Cli, tmp_path: Path, world: str
+) -> None:
+    file, bank = tmp_path / "p.yaml", tmp_path / "bank.jsonl"
+    file.write_text(f"labels: [high blood pressure, hypertension, migraine]\nworld: {world}\n")
+    twice = "'high blood pressure' and 'hypertension' are both the library's 'hypertension'"
+    told = cli("classify", "My head hurts.", "--panel", file)
+    assert (told.code, told.err) == (2, f"simdx: {twice}: leave one out\n")
+    assert f"missing  none yet, and {twice}\n" in cli("panel", "status", file).out
+    checked = cli("panel", "check", file)
+    assert checked.code == 0
+    assert f"suggestion: {twice}: its texts cannot tell them apart\n" in checked.out
+    of = {"high blood pressure": "My arm is tight.", "hypertension": "I see spots.", "migraine": "It throbs."}
+    rows = [{"label": label, "text": f"{text} {n}"} for label, text in of.items() for n in ("Ow.", "Oh no.")]
+    bank.write_text("\n".join(map(json.dumps, rows)))
+    assert cli("classify", "My head hurts.", "--panel", file, "--bank", bank).code == 0
 
 
 def test_an_interrupt_ends_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Red flags: what is packaged, how it is found in a text, and what does not count."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,23 @@ def test_places_are_those_of_the_text() -> None:
     ((start, end, flag),) = library.found_in(text)
     assert text[start:end] == "coughed up blood"
     assert flag.of[0] == "pulmonary embolism"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "crushing " + "'" * 400 + ", chest",
+        "crushing " + "a'" * 400 + ", chest",
+        "crushing " + ("a" + "'" * 40) * 12 + " chest",
+        "no stiff neck. " * 20_000,
+        "neck is supple. A stiff hand, normal neck is normal. " * 6_000,
+    ],
+)
+def test_time_grows_with_the_length_of_a_hostile_text(text: str) -> None:
+    start = time.process_time()
+    found(text)
+    assert time.process_time() - start < 30  # one way of quotation marks to a word took years
+
+
+def test_words_with_apostrophes_may_stand_between() -> None:
+    assert "a stiff neck" in found("My neck, it's rigid. My neck's so rigid today.")

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from benchmarks.reading import ADDED, ASSERTIONS, TOLD, gold, scores, simdx_reads
-from simdx.reading import DENIED, as_read, is_english, read, states_own
+from simdx.reading import DENIED, as_read, is_english, read, split_sentences, states_own
 from simdx.reading import assertion as rules
 from tests.conftest import ROOT
 
@@ -226,12 +226,28 @@ def test_a_checklist_is_read_as_statements() -> None:
         "non-tender, " * 60_000,
         "a, b? " * 60_000,
         "a: yes b " * 40_000,
+        "x and y denied " * 60_000,
+        "mother had " + "a, " * 200_000,
+        "mother had a, no b, " + "c, " * 80_000 + "no change, " * 80_000,
+        "fever? yes. " + "a " * 200_000,
+        "fever? yes. a?" + " " * 400_000 + "?",
+        "a. " * 600_000,
     ],
 )
 def test_time_grows_with_the_length_of_a_hostile_text(text: str) -> None:
     start = time.process_time()
-    _ = read(text).spans
+    _ = read(as_read(text)[0]).spans
+    split_sentences(text)
     assert time.process_time() - start < 30  # quadratic time would take hours
+
+
+def test_fragments_stay_with_the_sentence_before_them() -> None:
+    assert split_sentences(" He has a cough.\n\n For days. \n It hurts a lot. \n") == [
+        "He has a cough. For days.",
+        "It hurts a lot.",
+    ]
+    assert split_sentences("Cough.") == ["Cough."]
+    assert split_sentences(" \n ") == []
 
 
 def test_language() -> None:

@@ -88,6 +88,7 @@ def _library_rows(panel: Panel) -> list[LabelledText]:
             f"panel '{panel.name}' has no bank, and the library does not know {', '.join(unknown)}: "
             "give --bank, or have any chat model write one ('simdx bank ask --panel FILE')"
         )
+    library.refuse_twice(panel.names)
     return [(name, text) for name, texts in found.items() for text in texts]
 
 

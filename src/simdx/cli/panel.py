@@ -17,7 +17,7 @@ from simdx.cli.options import File, Many, Told, verb
 from simdx.cli.output import Progress, note
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
-from simdx.library import Condition, find, meant_by
+from simdx.library import Condition, find, meant_by, named_twice, refuse_twice
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
 from simdx.panels.load import parse_panel, scaffold
 from simdx.types import NONE_OF_THESE
@@ -108,18 +108,6 @@ def new(
     return {"panel": str(path), "labels": list(made.names), "unknown": unknown}, *lines
 
 
-def refuse_twice(labels: Iterable[str]) -> None:
-    """Two labels that are one condition of the library share all of its texts: nothing tells them apart."""
-    seen: dict[str, str] = {}
-    for name in labels:
-        match = meant_by(name)
-        other = seen.setdefault(match.condition.name, name) if match is not None else name
-        if match is not None and other != name:
-            raise BadInput(
-                f"'{other}' and '{name}' are both the library's '{match.condition.name}': leave one out"
-            )
-
-
 def near(name: str, medical: bool = True) -> str:
     """The library's conditions, or topics, nearest in meaning to a label that it does not know."""
     return ", ".join(match.condition.name for match in find(name, 3, medical=medical))
@@ -189,7 +177,9 @@ def check(path: PanelFile) -> Told:
         ours = (f"panel {path.name}: ", f"panel file {path.name} ")
         said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
         return shown | {"advice": []}, BadInput(f"panel {path}: {'; '.join(said)}")
-    advice = advice_for(load_panel(path))
+    panel = load_panel(path)
+    advice = [f"{said}: its texts cannot tell them apart" for said in named_twice(panel.names)]
+    advice += advice_for(panel)
     return shown | {"advice": advice}, f"{path}: no errors", *(f"  suggestion: {line}" for line in advice)
 
 

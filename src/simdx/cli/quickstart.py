@@ -19,10 +19,10 @@ from simdx.bank.proposals import undescribed, write_descriptions
 from simdx.cli import options
 from simdx.cli.options import Many, verb
 from simdx.cli.output import ask, note, say
-from simdx.cli.panel import from_library, near, refuse_twice, register_of
+from simdx.cli.panel import from_library, near, register_of
 from simdx.disk import make_folder, refuse_unwritable, write_atomically
 from simdx.errors import BadInput
-from simdx.library import meant_by
+from simdx.library import meant_by, refuse_twice
 from simdx.panels import load_panel, load_source
 from simdx.panels.load import parse_panel, scaffold
 from simdx.rows import read_rows

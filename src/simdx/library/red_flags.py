@@ -8,10 +8,13 @@ pattern of a way is searched only in a text that has words for all its parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import takewhile
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 
 from simdx.reading import Reading, read, words
 from simdx.reading.events import small
@@ -19,10 +22,12 @@ from simdx.types import content_hash
 
 _BETWEEN = r"[^\w.!?;\n]+"  # two words of one sentence
 _CLOSE = r"[^\w.!?;\n,:()]+"  # and of one phrase
+_WORD = r"\w++(?:'\w++)*+"  # whole: one that could end early takes a hostile text's length to some power
 _GAPS = {  # words that may stand between
-    "~": rf"(?:{_BETWEEN}|(?:{_CLOSE}[\w']+){{1,4}}{_CLOSE})",
-    "~~": rf"(?:{_BETWEEN}[\w']+){{0,10}}{_BETWEEN}",
+    "~": rf"(?:{_BETWEEN}|(?:{_CLOSE}{_WORD}){{1,4}}{_CLOSE})",
+    "~~": rf"(?:{_BETWEEN}{_WORD}){{0,10}}{_BETWEEN}",
 }
+Place = TypeVar("Place", bound=tuple[int, ...])
 _MOST_WORDS = 50_000  # cached words: some megabytes
 
 
@@ -68,11 +73,17 @@ def found_in(text: str) -> Iterator[tuple[int, int, RedFlag]]:
 
 def _is_present(reading: Reading, start: int, end: int) -> bool:
     """A denial inside the finding is part of it: "cannot pass urine"."""
-    for mark in reading.marks:
+    for mark in _meeting(reading.marks, start, end):
         own = start <= mark.trigger_start < mark.trigger_end <= end
-        if mark.start < end and start < mark.end and mark.assertion and not own:
+        if mark.assertion and not own:
             return False
-    return not any(first < end and start < last for first, last in reading.normal)
+    return not any(_meeting(reading.normal, start, end))
+
+
+def _meeting(places: Sequence[Place], start: int, end: int) -> Iterator[Place]:
+    """Those of places in order and apart, each beginning with its start and end, that meet a stretch."""
+    first = bisect(places, start, key=itemgetter(1))
+    return takewhile(lambda place: place[0] < end, map(places.__getitem__, range(first, len(places))))
 
 
 class _PartsOf(dict[str, tuple[int, ...]]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, zip_longest
@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from simdx.embedders import embed_texts, get_embedder
+from simdx.errors import BadInput
 from simdx.library.conditions import Condition, condition, conditions, texts
 from simdx.library.likeness import directions, embedded, library_likeness, unit, words
 from simdx.types import Float, Label
@@ -66,6 +67,22 @@ def meant_by(name: str) -> Match | None:
         if exact or len(same) == 1:
             return Match((exact or same)[0], "code", 1.0)
     return None
+
+
+def named_twice(labels: Iterable[str]) -> Iterator[str]:
+    """What is said of each label that is one condition with a label before it."""
+    seen: dict[str, str] = {}
+    for name in dict.fromkeys(labels):
+        if (match := meant_by(name)) is None:
+            continue
+        if (other := seen.setdefault(match.condition.name, name)) != name:
+            yield f"'{other}' and '{name}' are both the library's '{match.condition.name}'"
+
+
+def refuse_twice(labels: Iterable[str]) -> None:
+    """Two labels that are one condition share all of its texts: nothing tells them apart."""
+    for said in named_twice(labels):
+        raise BadInput(f"{said}: leave one out")
 
 
 def find(query: str, most: int = 10, *, medical: bool | None = None) -> list[Match]:

@@ -9,6 +9,7 @@ punctuation are added.
 from __future__ import annotations
 
 import re
+from bisect import bisect, bisect_left
 
 from simdx.reading.events import (
     AND,
@@ -162,6 +163,7 @@ class _Sentence:
         kinds = [event[WHAT] for event in events]
         self.unpunctuated = COMMA not in kinds and (end == len(low) or low[end] == "\n")
         self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
+        self.negated = [i for i, event in enumerate(events) if event[MEANT] == NEGATED]
         self.closed, self.joined = closed_lists(low, events, kinds, end)
 
     def marks(self) -> list[Mark]:
@@ -291,8 +293,8 @@ class _Sentence:
             return j not in self.closed
         if assertion == FAMILY:  # "mother had breast cancer, no mass", but "mother has no gout, no lupus"
             said = self.low[self.events[at][FROM] : self.events[at][TO]]
-            own = "family" not in said and all(one[MEANT] != NEGATED for one in self.events[at + 1 : j])
-            return own and following in ("no", "nil", "denies", "without")
+            denied = bisect(self.negated, at) < bisect_left(self.negated, j)  # between the two
+            return following in ("no", "nil", "denies", "without") and "family" not in said and not denied
         if assertion != NEGATED:
             return False
         if following in ("w/", "with"):  # "w/o fever, w/ cough"
@@ -380,10 +382,8 @@ class _Sentence:
         if assertion == PAST:
             if leads and low.endswith("since", self.start, begin):
                 return []
-            recent = event[WORD] == "months" or low[event[FROM] : event[TO]].split()[1:] in (
-                ["week"],
-                ["month"],
-            )
+            of_time = low[event[FROM] : event[TO]].split()[1:]
+            recent = event[WORD] == "months" or of_time in (["week"], ["month"])
             if leads and recent and " had " not in low[event[TO] : event[TO] + 20]:
                 return []
             if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):

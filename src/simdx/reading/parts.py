@@ -162,8 +162,8 @@ def findings_alone(low: str, begin: int, stop: int) -> bool:
 def new_clause(low: str, begin: int, stop: int) -> int:
     """Where "has" opens a clause in text without punctuation: "denies chest pain has cough"."""
     has = low.find(" has ", begin, stop)
-    before = low[begin:has].split()
-    return has if has > 0 and before and before[-1] not in STARTERS else stop
+    before = low[begin:has].split() if has > 0 else []
+    return has if before and before[-1] not in STARTERS else stop
 
 
 def in_brackets(low: str, begin: int, place: int) -> bool:

@@ -97,7 +97,8 @@ def read(text: str) -> Reading:
     return Reading(text, *marks_of(text))
 
 
-_PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
+# It begins where a sentence may, so that each letter is looked at once.
+_PAIR = re.compile(r"(?<![^.?!\n])([^.?!\n]*)\?([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
 # "Fever? no cough? yes": an answer and the next question.
 _RUN_ON = re.compile(
     r"(\?[ \t]*(?:yes|no|y|n)),?[ \t]+(?=[^.?!,\n]{1,60}\?[ \t]*(?:yes|no|y|n)\b)", re.IGNORECASE
@@ -204,16 +205,13 @@ _FEWEST_WORDS = 3
 
 def split_sentences(text: str) -> list[str]:
     """Sentences in order; a fragment of one or two words stays with the sentence before it."""
-    out: list[str] = []
-    for piece in _END.split(text):
-        piece = piece.strip()
-        if not piece:
-            continue
+    out: list[list[str]] = []
+    for piece in filter(None, map(str.strip, _END.split(text))):
         if out and len(piece.split()) < _FEWEST_WORDS:
-            out[-1] += " " + piece
+            out[-1].append(piece)
         else:
-            out.append(piece)
-    return out
+            out.append([piece])
+    return [" ".join(pieces) for pieces in out]
 
 
 _NOT_OWN = ("negated", "family")
