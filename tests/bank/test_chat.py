@@ -53,6 +53,19 @@ def test_a_reply_is_read_however_it_is_wrapped(path: Path) -> None:
         "migraine\t{0}\nmigraine\t{1}\ntension headache\t{2}",
         "## Migraine\n### Typical\n1. {0}\n### Early\n2. {1}\n## Tension headache\n1. {2}\n## Sinus\n1. {0}",
         "**Migraine:** {0}\n\n**Migraine:** {1}\n\n**Tension headache:** {2}\n\ncluster headache | It wakes",
+        "Sure!\n<migraine><text>{0}</text><text>{1}</text></migraine>\n<tension_headache><text>{2}</text>"
+        "</tension_headache>\nShall I go on?",
+        '```xml\n<?xml version="1.0"?>\n<labels>\n<label name="migraine">\n<item>{0}</item>\n'
+        "<item id=\"2\">{1}</item>\n</label>\n<label name='Tension Headache'><item>{2}</item></label>\n"
+        "</labels>\n```",
+        '<texts><text label="migraine">{0}</text><text label="migraine">{1}</text>'
+        '<text for="tension headache">{2}',
+        "<row><label>migraine</label><text><![CDATA[{0}]]></text></row>\n"
+        "<row><label>migraine</label><text>{1}</text></row>\n"
+        "<row><text>{2}</text><label>tension headache</label></row>",
+        "<migraine>\n1. {0}\n2. {1}\n</migraine>\n<tension headache>\n{2}\n</tension headache>\n<a>{0}</a>",
+        "<migraine><text_1>{0}</text_1><text_2>{1}</text_2></migraine>"
+        "<tension_headache><text>{2}</text><text>It is",
     ],
 )
 def test_further_habits(reply: str) -> None:
@@ -64,6 +77,26 @@ def test_further_habits(reply: str) -> None:
     rows, _ = read_reply(reply.format(*texts), HEADACHES)
     labels = ("migraine", "migraine", "tension headache")
     assert [(row.label, row.text) for row in rows] == list(zip(labels, texts, strict=True))
+
+
+def test_tags_of_other_conditions_and_of_other_panels() -> None:
+    others = "<none_of_these><sinusitis><text>My face &amp; cheeks ache.</text></sinusitis>{}</none_of_these>"
+    more = '<text condition="gout">My toe<br>is <b>hot</b> &lt; 3 days.</text>'
+    assert read_reply(others.format(more), HEADACHES)[0] == [
+        (None, "sinusitis", "My face & cheeks ache."),
+        (None, "gout", "My toe is hot < 3 days."),
+    ]
+    for other in ("<gout><text>{}</text></gout>", '<label name="gout"><item>{}</item></label>'):
+        assert read_reply(other.format("My toe is hot."), HEADACHES) == ([], {"gout": 1})
+
+
+def test_tags_are_read_as_text_alone() -> None:
+    """No entity is looked up, and no depth or length is too much."""
+    entity = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    said = "<migraine><text>It throbs &x; here.</text></migraine>"
+    assert read_reply(entity + said, HEADACHES)[0] == [("migraine", "", "It throbs &x; here.")]
+    for part in ("<a>", "<a b=", "</a>", "<a></b>", "<a>b", "<migraine>", "<text", " ", "&#"):
+        assert read_reply(f"<migraine {part * 100_000}</x>", HEADACHES)[0] == []
 
 
 def test_what_is_no_reply_gives_no_text_and_keeps_labels_apart() -> None:

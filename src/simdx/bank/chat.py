@@ -22,6 +22,7 @@ from pydantic_core import from_json
 from simdx.bank import files
 from simdx.bank.prompts import FIRST_LINE, LAST_LINE, MOST_A_PROMPT, prompts, wanted
 from simdx.bank.scrub import Duplicates, Scrubber, all_names, names_one_of, tidy
+from simdx.bank.tags import MARK, NAMING, TELLING, elements, ended
 from simdx.disk import make_folder
 from simdx.errors import BadInput, RunFailed
 from simdx.library.search import plain
@@ -128,7 +129,7 @@ def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int)
 
 # --------------------------------------------------------------------------- replies
 #
-# Replies are read in any of these forms: JSON (whole or cut off), JSON lines, lists, tables, or paragraphs
+# Replies are read in any of these forms: JSON (whole or cut off), JSON lines, tags, lists, tables, or paragraphs
 # under headings, with fences, numbering, quotation marks and other text around them. They are checked later.
 
 LARGEST_REPLY = 20_000_000  # characters
@@ -150,15 +151,7 @@ _OTHERS = {
     "none these", "none", "none above", "background", "other", "other condition", "other subject",
     "other topic", "near miss", "near misse", "near miss condition", "outside", "not on list", "negative",
 }  # fmt: skip
-_NAMING = {
-    "label", "name", "category", "class", "diagnosis", "condition", "topic", "subject", "title", "type",
-}  # fmt: skip
-_TELLING = {
-    "text", "description", "example", "content", "message", "note", "ticket", "sample", "body", "statement",
-    "value", "vignette",
-}  # fmt: skip
 _FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\s*$", re.M)
-_MARK = re.compile(r"^\s*(?:>\s*)?(?:[-*•‣·+–]|\(?\d{1,3}[.):\]]\)?|\(?[a-zA-Z][.)])\s+")
 _PREFIX = re.compile(
     r"^[\"'“]?(?P<open>\*\*|__)?(?P<name>[^|:\t]{1,120}?)(?:\*\*|__)?[\"'”]?\s*"
     r"(?:[:|\t]|\s[–—-]\s|,(?=\s*\"))(?:\*\*|__)?\s*(?P<rest>.*)$"
@@ -192,7 +185,7 @@ class _Reader:
 
     def resolve(self, said: str) -> Topic | None:
         """The topic that a heading, a cell or a key names; None where it names none."""
-        said = said.replace("_", " ").strip(" \t*#`\"'“”:.-–—").strip()
+        said = " ".join(said.replace("_", " ").split()).strip(" \t*#`\"'“”:.-–—").strip()
         said = re.sub(
             r"^(?:label|category|class|topic)\s*\d*\s*[:.–-]\s*|^\d{1,3}[.):]\s*", "", said, flags=re.I
         )
@@ -210,6 +203,11 @@ class _Reader:
         text = text.replace("\r\n", "\n").replace("\u200b", "")
         text = _PROMPT.sub("", text)
         text = re.sub(r"<think(?:ing)?>.*?</think(?:ing)?>", "", text, flags=re.S | re.I)
+        if "</" in text:
+            self._walk(elements(text, lambda name: self.resolve(name) is not None), None)
+            if self.rows:
+                return
+        others, self.unknown = self.unknown, Counter()
         if re.search(r"[\[{,]\s*“", text):
             text = text.translate({0x201C: '"', 0x201D: '"'})
         mended = re.sub(r"^\s*//.*$", "", re.sub(r",(\s*[\]}])", r"\1", text), flags=re.M)
@@ -225,6 +223,7 @@ class _Reader:
             self._walk(value, self._topic)
             start, self._marked = end, True
         self._lines(mended[start:], last=True)
+        self.unknown = self.unknown if self.rows else self.unknown or others
 
     def _walk(self, value: Any, topic: Topic | None) -> None:
         """The texts in a JSON value, with topics from the keys above them and the names beside them."""
@@ -238,9 +237,9 @@ class _Reader:
             for key, held in value.items():
                 name, found = plain(str(key)), self.resolve(str(key))
                 texts = isinstance(held, list) and all(isinstance(item, str) for item in held)
-                if name in _NAMING and isinstance(held, str):
+                if name in NAMING and isinstance(held, str):
                     continue
-                if name in _TELLING:
+                if name in TELLING:
                     self._walk(held, topic)
                 elif found is not None:
                     self._walk(held, found)
@@ -252,7 +251,7 @@ class _Reader:
                     self._walk(held, topic)
 
     def _named_in(self, row: Mapping[str, Any], topic: Topic | None) -> Any:
-        said = [str(v) for k, v in row.items() if plain(str(k)) in _NAMING and isinstance(v, str)]
+        said = [str(v) for k, v in row.items() if plain(str(k)) in NAMING and isinstance(v, str)]
         found = [where for name in said if (where := self.resolve(name)) is not None]
         if found:
             other = next((n for n in said if self.resolve(n) is None), "")
@@ -283,7 +282,7 @@ class _Reader:
                 blank = True
                 self._topic = None if self._level == 10 else self._topic
                 continue
-            mark = _MARK.match(line)
+            mark = MARK.match(line)
             rest = line[mark.end() :].strip() if mark else shown
             cells = [cell.strip() for cell in rest.strip("|").split("|")]
             if rest.startswith("|") or (len(cells) > 1 and self.resolve(cells[0]) is not None):
@@ -302,15 +301,15 @@ class _Reader:
                 self._marked = self._marked or mark is not None
                 about, rest = (self._topic, rest) if found is None else found
                 held = [rest]
-            elif held is not None and not blank and (self._marked or not _ended(held[-1])):
+            elif held is not None and not blank and (self._marked or not ended(held[-1])):
                 held.append(rest)
             elif not self._marked:
                 flush()
                 about, held = self._topic, [rest]
             blank = False
         flush()
-        ended = [_ended(row.text) for row in self.rows[first:][-2:]]
-        if last and ended == [True, False]:
+        whole = [ended(row.text) for row in self.rows[first:][-2:]]
+        if last and whole == [True, False]:
             self.rows.pop()  # cut off
 
     def _heading(self, shown: str, rest: str, *, marked: bool) -> bool:
@@ -325,7 +324,7 @@ class _Reader:
             named = {label for key, label in self._labels.items() if f" {key} " in words}
             found = (named.pop(), "") if len(named) == 1 else None
         prefix = _PREFIX.match(rest) if level == 9 else None
-        if found is not None and (prefix is None or plain(prefix["name"]) in _NAMING):
+        if found is not None and (prefix is None or plain(prefix["name"]) in NAMING):
             self._topic, self._marked = found, False
             self._level = level if prefix is None else 10  # "label: …" is about what follows at once
             return True
@@ -346,7 +345,7 @@ class _Reader:
         if match is None or not match["rest"].strip():
             return None
         found = self.resolve(match["name"])
-        if found is None and plain(match["name"]) in _TELLING:
+        if found is None and plain(match["name"]) in TELLING:
             found = self._topic
         elif found is None and self._topic is not None and self._topic[0] is None:
             short = len(match["name"].split()) <= 4 < len(match["rest"].split())
@@ -364,7 +363,7 @@ class _Reader:
         text = max(others, key=len, default="")
         if found is not None and found[0] is None and (own is None or not found[1]):
             found = None, next((cell for cell in others if cell is not text), found[1])
-        if found is not None and plain(text) not in _TELLING:
+        if found is not None and plain(text) not in TELLING:
             self._add(found, text)
 
     def _add(self, topic: Topic, text: str) -> None:
@@ -385,10 +384,6 @@ def _json(text: str, at: int) -> tuple[Any, int]:
     pairs = _PAIR.findall(line)  # a quotation mark was not escaped
     rows = [{"label": label, "text": said.replace('\\"', '"').replace("\\n", " ")} for label, said in pairs]
     return rows or None, at + len(line)
-
-
-def _ended(text: str) -> bool:
-    return text.rstrip("\"'”)]*").endswith((".", "!", "?", "…"))
 
 
 def read_reply(text: str, panel: Panel) -> tuple[list[ReplyText], dict[str, int]]:
