@@ -129,8 +129,9 @@ def ask_server(panel: Panel, simulator: Simulator, folder: Path, per_label: int)
 
 # --------------------------------------------------------------------------- replies
 #
-# Replies are read in any of these forms: JSON (whole or cut off), JSON lines, tags, lists, tables, or paragraphs
-# under headings, with fences, numbering, quotation marks and other text around them. They are checked later.
+# Replies are read in any of these forms: JSON (whole or cut off), JSON lines, tags, lists, tables, or
+# paragraphs under headings, with fences, numbering, quotation marks and other text around them. They are
+# checked later.
 
 LARGEST_REPLY = 20_000_000  # characters
 # Where a whole conversation was saved, the prompt in it is no reply.

@@ -507,12 +507,12 @@ def crossfitted(
     """Answers to the cases, each fifth from a fit to the others, and their true outcomes. If none of these is
     estimated, the outside cases follow at the end."""
     n, n_labels = cases.likelihood.shape
-    fold = rng.permutation(n) % FOLDS
+    fold = _folds(cases.texts or range(n), rng)
     weighed = beyond is not None and cases.log_odds(base) is not None and beyond.log_odds(base) is not None
-    apart = rng.permutation(0 if beyond is None else len(beyond.label_index)) % FOLDS
+    apart = _folds(() if beyond is None else beyond.texts or range(len(beyond.label_index)), rng)
     rows, parts = [], []
     for f in range(FOLDS):
-        kept = beyond if beyond is None or (apart == f).all() else beyond.at(apart != f)
+        kept = None if beyond is None or (apart == f).all() else beyond.at(apart != f)
         known = fit_on(cases.at(fold != f), base, kept)
         rows.append(np.flatnonzero(fold == f))
         parts.append(cases.at(fold == f).posterior(known))
@@ -522,6 +522,13 @@ def crossfitted(
     order = np.concatenate(rows)
     outcome = np.concatenate([cases.label_index, np.full(len(apart), n_labels)])
     return np.concatenate(parts)[np.argsort(order)], outcome[np.sort(order)]
+
+
+def _folds(cases: Sequence[object], rng: np.random.Generator) -> Int:
+    """The fold of each case; equal cases share one, so that none is answered by a fit to itself."""
+    distinct = {case: i for i, case in enumerate(dict.fromkeys(cases))}
+    fold: Int = rng.permutation(len(distinct)) % FOLDS
+    return fold[[distinct[case] for case in cases]]
 
 
 def refuse_few(cases: Sequence[Case]) -> None:

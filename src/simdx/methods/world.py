@@ -103,7 +103,10 @@ class World:
         outside = np.array([c.name not in taken for c in every])
         urgent = _urgent(data.panel.labels, every, outside)
         if kept := data.kept("world"):
-            known = Explained(kept["explained"] > 0, int(kept["least"][0])) if "least" in kept else None
+            held = (
+                kept["flags"].tobytes().decode() == library.red_flags_version() if "flags" in kept else False
+            )
+            known = Explained(kept["explained"] > 0, int(kept["least"][0])) if held else None
             return cls(data, library.Likeness.from_arrays(kept), likeness, every, outside, urgent, known)
         directions, said = _seen(data, data.bank.texts, data.embedded.vectors)
         own = library.Likeness.of(directions, said, data.bank.label_index, len(data.panel.names))
@@ -111,8 +114,13 @@ class World:
 
     def arrays(self) -> dict[str, Float]:
         """The arrays that a compiled panel holds."""
-        known = self.explained() if self.data.panel.is_clinical else None
-        flags = {"explained": known.by.astype(np.uint8), "least": np.array([known.least])} if known else {}
+        if not self.data.panel.is_clinical:
+            return self.own.arrays()
+        from simdx import library
+
+        by, least = self.explained()
+        version = np.frombuffer(library.red_flags_version().encode(), dtype=np.uint8)
+        flags = {"explained": by.astype(np.uint8), "least": np.array([least]), "flags": version}
         return self.own.arrays() | flags
 
     def compared(self, observations: Observations) -> Compared:

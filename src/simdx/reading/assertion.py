@@ -79,6 +79,7 @@ from simdx.reading.parts import (
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
+MOST_BEFORE_YEAR = 6  # "Colles fracture 2015"; a longer part tells when something began
 # These doubt the next finding alone: "?PE, calf swelling", "poss stroke, slurred speech".
 DOUBT_ONE = frozenset({"query", "?", "likely", "probable", "poss", "susp", "suspected"})
 
@@ -178,6 +179,8 @@ class _Sentence:
             given = PRESENT
             if what == BEHIND:
                 begin, stop = self._clause_start(i), start
+                if event[WORD].isdigit() and self.low.count(" ", begin, stop) > MOST_BEFORE_YEAR:
+                    continue
                 if self.events[i][WORD] == "free":  # "a rash, pain-free": one finding, or none
                     begin = max(begin, self._last_word(start))
                     said_free = self.low[begin:start].rstrip(" -")

@@ -320,7 +320,7 @@ def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
     elif sign == "+":
         found.append((at, stop, NOTHING if behind else HERE, PRESENT, sign))
     elif sign == "?":
-        if low[stop : stop + 2].lstrip()[:1].isalpha():
+        if (asked := low[stop : stop + 2].lstrip()[:1]).isalpha() or asked == "#":
             found.append((at, stop, BEFORE, POSSIBLE, sign))
     else:
         answer = ANSWER.match(low, at - (sign == " -"))
