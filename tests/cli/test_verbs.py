@@ -34,7 +34,7 @@ def test_no_line_of_a_list_of_commands_is_cut_off(cli: Cli, group: tuple[str, ..
     shown = cli(*group, "--help").out
     assert "..." not in shown.partition("\nCommands:\n")[2]
     if group == ("bank",):
-        assert "or of descriptions you already have (--from)." in " ".join(shown.split())
+        assert "or from texts you already have (--from)." in " ".join(shown.split())
 
 
 def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
